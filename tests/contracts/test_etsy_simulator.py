@@ -225,7 +225,7 @@ def live(etsy: EtsySimulator) -> None:
     etsy.refund(SHOP, orders[3])
 
 
-def test_what_walks_and_connector_ask_and_what_is_replied_fits_the_document(
+def test_requests_and_replies_of_pulls_and_client_match_the_document(
     witness: Witness, connector: EtsyPlatform
 ) -> None:
     live(witness.etsy)
@@ -259,7 +259,7 @@ def test_what_walks_and_connector_ask_and_what_is_replied_fits_the_document(
         assert met.get(name) == set(schemas[name]["properties"]), name
 
 
-def test_the_way_in_fits_the_document(witness: Witness) -> None:
+def test_the_oauth_flow_matches_the_document(witness: Witness) -> None:
     clock = witness.etsy._clock
     endpoint = EtsyApi(
         ACCESS, url="http://etsy.test", clock=clock, transport=SimTransport(witness.handle, clock)
@@ -279,7 +279,7 @@ def test_the_way_in_fits_the_document(witness: Witness) -> None:
     assert witness.judge.met["Self"] == {"user_id", "shop_id"}
 
 
-def test_the_judge_sees_what_does_not_fit() -> None:
+def test_the_checker_reports_what_does_not_match() -> None:
     schema = {"$ref": "#/components/schemas/ShopReceipt"}
     contract()
 

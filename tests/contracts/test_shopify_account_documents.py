@@ -93,7 +93,7 @@ def test_no_document_uses_what_is_deprecated(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ASKS)
-def test_a_document_costs_what_we_say_and_no_more_than_a_call_may(name: str) -> None:
+def test_a_document_costs_what_we_estimate_and_no_more_than_a_call_may(name: str) -> None:
     document = document_of(ASKS[name])
     operation = read_document(document.text)
     assert isinstance(operation, Operation), operation
@@ -107,7 +107,7 @@ def test_a_document_needs_no_scope_that_we_do_not_ask_for(name: str) -> None:
         assert needed[kind] & set(SCOPES), f"{kind} needs one of {needed[kind]}"
 
 
-def test_every_scope_is_needed_granted_by_default_and_told_in_the_docs() -> None:
+def test_every_scope_is_needed_granted_by_default_and_documented() -> None:
     needed = scopes_by_type()
     used = set().union(*(types_in(document_of(ask).text) for ask in ASKS.values()))
     for scope in SCOPES:

@@ -176,7 +176,7 @@ def test_no_value_is_part_of_a_text() -> None:
             assert value not in document.text
 
 
-def test_every_write_of_stock_bears_its_key() -> None:
+def test_every_write_of_stock_has_its_idempotency_key() -> None:
     for name in ("set one quantity", "activate"):
         document = DOCUMENTS[name]
         [field] = parse(document.text).definitions[0].selection_set.selections
@@ -185,7 +185,7 @@ def test_every_write_of_stock_bears_its_key() -> None:
         assert document.variables["key"] == KEY
 
 
-def test_what_was_there_before_is_always_said_even_when_it_is_not_known() -> None:
+def test_the_expected_quantity_is_always_sent_even_when_it_is_not_known() -> None:
     quantities = DOCUMENTS["set 250 quantities"].variables["input"]["quantities"]
     assert [quantity["changeFromQuantity"] for quantity in quantities[:3]] == [0, None, 2]
 
@@ -214,7 +214,7 @@ def test_a_search_quotes_what_a_sku_may_hold() -> None:
     ]
 
 
-def test_the_words_of_a_supplier_stay_plain_text() -> None:
+def test_the_texts_of_a_supplier_stay_plain_text() -> None:
     fields = DOCUMENTS["create"].variables["input"]
     assert fields["descriptionHtml"] == "5 &lt; 6 &amp; &lt;b&gt;bold&lt;/b&gt;"
     assert fields["variants"][0]["sku"] == NASTY[0]

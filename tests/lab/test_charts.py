@@ -36,7 +36,7 @@ def lines(chart: Chart, columns: int = 80, height: int = 40, **others: Any) -> l
 # -- what is charted -------------------------------------------------------------------------
 
 
-def test_staleness_is_charted_in_the_unit_of_the_figure_beside_its_yardsticks() -> None:
+def test_staleness_is_charted_in_the_unit_of_the_figure_beside_its_baselines() -> None:
     known = {"staleness_bound_min": 3.8, "staleness_round_robin_min": 8.9}
     staleness, calls = chart_of([report(**known)]).panels
     assert set(staleness.series[0].values) == {24.0}
@@ -48,13 +48,13 @@ def test_staleness_is_charted_in_the_unit_of_the_figure_beside_its_yardsticks() 
     assert [(guide.name, guide.value) for guide in calls.guides] == [("limit", 120)]
 
 
-def test_a_limit_far_above_everything_is_told_in_words() -> None:
+def test_a_limit_far_above_all_values_is_written_as_text() -> None:
     _staleness, calls = chart_of([report(calls_by_hour=[2] * 48)]).panels
     assert calls.guides == ()
     assert calls.title == "price calls an hour, of 120 permitted"
 
 
-def test_a_broken_last_hour_joins_the_one_before() -> None:
+def test_an_incomplete_last_hour_is_added_to_the_one_before() -> None:
     run = report(days=2.5 / 24, calls_by_hour=[10, 10, 5], staleness_by_hour=[1, 1, 0.5])
     staleness, calls = chart_of([run]).panels
     assert calls.series[0].values == pytest.approx((10, 10))
@@ -94,7 +94,7 @@ def test_a_scale_of_nothing_is_still_a_scale() -> None:
     assert scale(0, 4) == (1, 1)
 
 
-def test_time_is_told_in_hours_at_first_and_in_days_later() -> None:
+def test_time_is_shown_in_hours_at_first_and_in_days_later() -> None:
     assert ticks(24, 5) == [(0, "0 h"), (6, "6 h"), (12, "12 h"), (18, "18 h"), (24, "24 h")]
     assert [name for _at, name in ticks(24 * 4, 15)] == [f"day {day}" for day in range(5)]
     assert [name for _at, name in ticks(24 * 14, 8)] == [f"day {day}" for day in range(0, 15, 2)]
@@ -136,7 +136,7 @@ def test_a_band_is_as_high_as_its_value_and_bands_share_a_scale() -> None:
     assert rows[1].count("█") == rows[4].count("▄") == 33
 
 
-def test_whatever_is_more_than_nothing_is_seen() -> None:
+def test_any_value_above_zero_is_visible() -> None:
     rows = lines(chart_of([report(staleness_by_hour=[10.0] * 47 + [1e-5])]))
     assert rows[3].split()[0].endswith("█▁")
 
@@ -148,20 +148,20 @@ def test_one_policy_needs_no_name_and_few_lines() -> None:
     assert rows[-1].startswith("╵0 h")
 
 
-def test_yardsticks_and_the_limit_are_told_in_words() -> None:
+def test_baselines_and_the_limit_are_written_as_text() -> None:
     rows = lines(chart_of([report(staleness_bound_min=3.82)]))
     assert rows[0] == "stale minutes per listing and day, 0 to 24; bound 3.8"
     assert rows[4] == "price calls an hour, 0 to 20; busiest hour 20; limit 120"
 
 
-def test_a_peak_that_averages_hide_is_told() -> None:
+def test_a_peak_that_averages_hide_is_written_as_text() -> None:
     calls = [10] * 24 * 30
     calls[100] = 76
     rows = lines(chart_of([report(days=30, calls_by_hour=calls)]))
     assert rows[4] == "price calls an hour, 0 to 20; busiest hour 76; limit 120"
 
 
-def test_a_terminal_that_knows_no_blocks_gets_ascii() -> None:
+def test_a_terminal_without_block_characters_gets_ascii() -> None:
     rows = lines(chart_of([report()]), blocks=sparkline.ASCII)
     assert "\n".join(rows).isascii()
     assert "####" in rows[-2]
@@ -207,7 +207,7 @@ def test_odd_names_are_text_in_the_svg(odd: str) -> None:
     assert f"world {shown}, seed 7" in [element.text for element in root.iter(f"{SVG}text")]
 
 
-def test_every_shape_lies_on_the_paper_and_has_a_colour_in_light_and_dark() -> None:
+def test_every_shape_lies_on_the_page_and_has_a_color_in_light_and_dark_mode() -> None:
     known = {"staleness_bound_min": 0.01, "staleness_round_robin_min": 0.02}
     names = [f"a rather long name of a policy {number}" for number in range(12)]
     picture = lay_out(chart_of([report(name, 30, **known) for name in names]))
@@ -223,7 +223,7 @@ def test_every_shape_lies_on_the_paper_and_has_a_colour_in_light_and_dark() -> N
     assert max(text.at[0] for text in legend) < RIGHT
 
 
-def test_names_of_yardsticks_close_to_each_other_do_not_overlap() -> None:
+def test_names_of_baselines_close_to_each_other_do_not_overlap() -> None:
     known = {"staleness_bound_min": 3.8, "staleness_round_robin_min": 3.9}
     picture = lay_out(chart_of([report(**known)]))
     names = [shape for shape in picture.shapes if isinstance(shape, DrawnText)]

@@ -70,7 +70,7 @@ def broken_by(scenario: AccountScenario) -> set[str]:
     return {law for law, count in scenario.violations.counts.items() if count}
 
 
-def test_hours_with_crashes_end_with_the_rows_that_are_true(run: Run) -> None:
+def test_hours_with_crashes_end_with_correct_rows(run: Run) -> None:
     report = assert_lawful(run("crash:4/h", sellers=4, days=0.25, seed=2))
     assert report["faults_injected"]["crash"] > 10
     assert report["rescued"] > 0
@@ -78,7 +78,7 @@ def test_hours_with_crashes_end_with_the_rows_that_are_true(run: Run) -> None:
 
 
 @pytest.mark.campaign
-def test_two_days_with_crashes_end_with_the_rows_that_are_true(run: Run) -> None:
+def test_two_days_with_crashes_end_with_correct_rows(run: Run) -> None:
     report = assert_lawful(run("crash:1/h", sellers=12, days=2, seed=2))
     assert report["faults_injected"]["crash"] > 20
     assert report["rescued"] > 0
@@ -117,13 +117,13 @@ class Unfenced(Wrong):
         return self.inner.settle(job, status, **more) or True
 
 
-def test_law_l6_a_cursor_that_moves_without_its_page_loses_rows(run: Run) -> None:
+def test_l6_notices_a_cursor_that_moves_without_its_page(run: Run) -> None:
     scenario = run(sellers=2, days=0.05, parts=AccountParts(jobs=Forgetful), looks_h=(1,))
     assert "L6" in broken_by(scenario)
     assert any("missing" in example.text for example in scenario.violations.examples)
 
 
-def test_law_l5_a_late_word_that_is_taken_is_noticed(run: Run) -> None:
+def test_l5_notices_a_late_commit_that_is_accepted(run: Run) -> None:
     scenario = run(
         "stall:30/h", sellers=3, days=0.1, parts=AccountParts(jobs=Unfenced), looks_h=(1,)
     )
@@ -140,7 +140,7 @@ def unreserved(jobs: Any) -> Any:
 
 
 @pytest.mark.campaign
-def test_law_l1_a_claim_without_its_reservation_overdraws_the_day(run: Run) -> None:
+def test_l1_notices_a_claim_without_its_quota_reservation(run: Run) -> None:
     scenario = run(sellers=3, days=0.7, parts=AccountParts(jobs=unreserved), looks_h=(1,))
     assert "L1" in broken_by(scenario)
     assert any(
@@ -163,7 +163,7 @@ def hasty(pull: Pull) -> Pull:
 
 
 @pytest.mark.campaign
-def test_law_l6_a_walk_without_overlap_loses_what_shows_late(run: Run) -> None:
+def test_l6_notices_a_pull_without_overlap_that_misses_late_rows(run: Run) -> None:
     scenario = run(sellers=4, days=1, seed=3, parts=AccountParts(pull=hasty))
     assert "L6" in broken_by(scenario)
     assert any(

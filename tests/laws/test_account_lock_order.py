@@ -29,7 +29,7 @@ ORDER = Order(
 HOLD = "SELECT FROM sync_jobs WHERE account_id = %s AND kind = 'orders' ORDER BY id FOR UPDATE"
 
 
-def test_pages_and_what_a_person_does_never_wait_for_each_other_in_a_ring(
+def test_page_commits_and_operator_commands_never_deadlock(
     pool: ConnectionPool,
 ) -> None:
     seller, accounts = SellerId("a"), ConnectedShops(pool)

@@ -112,7 +112,7 @@ class Storm:
             self.rows.revive(account.id, now=NOW)
 
 
-def test_all_that_touches_jobs_at_once_never_waits_in_a_ring(pool: ConnectionPool) -> None:
+def test_everything_that_writes_jobs_at_once_never_deadlocks(pool: ConnectionPool) -> None:
     storm = Storm(pool)
     for number in range(len(SHOPS)):
         storm.join(number)

@@ -269,7 +269,7 @@ def wrong_min(story: Story, pool: ConnectionPool) -> float:
         for name in STORIES
     ],
 )
-def test_the_watch_tells_within_five_minutes_once_and_when_it_is_over(
+def test_each_alert_fires_once_within_five_minutes_and_resolves(
     pool: ConnectionPool, tmp_path: Path, name: str
 ) -> None:
     story = STORIES[name]
@@ -284,9 +284,7 @@ def test_the_watch_tells_within_five_minutes_once_and_when_it_is_over(
     assert story.ends <= over_at <= story.over
 
 
-def test_a_part_that_fails_is_shown_and_told_to_nobody(
-    pool: ConnectionPool, tmp_path: Path
-) -> None:
+def test_a_failing_part_is_shown_and_raises_no_alert(pool: ConnectionPool, tmp_path: Path) -> None:
     shown: dict[float, set[str]] = {}
 
     def look(scenario: Scenario) -> None:

@@ -47,7 +47,7 @@ def spans(scenario: Scenario) -> dict[str, list[tuple[float, AlertPhase]]]:
     return phases
 
 
-def test_each_fault_is_told_within_five_minutes_once_and_told_when_it_is_over(
+def test_each_fault_raises_one_alert_within_five_minutes_and_it_resolves(
     watch: Watch,
 ) -> None:
     scenario = watch(
@@ -71,7 +71,7 @@ def test_each_fault_is_told_within_five_minutes_once_and_told_when_it_is_over(
         assert begins + 30 <= resolved_at <= ends_by + 1, name
 
 
-def test_errors_that_come_and_go_are_told_once_and_nothing_else_beside_them(watch: Watch) -> None:
+def test_intermittent_errors_raise_one_alert_and_no_others(watch: Watch) -> None:
     scenario = watch("error:15%", days=0.1)
     ((name, (first, *more)),) = spans(scenario).items()
     assert (name, first[1]) == ("error_share", AlertPhase.FIRED)
@@ -80,11 +80,11 @@ def test_errors_that_come_and_go_are_told_once_and_nothing_else_beside_them(watc
 
 
 @pytest.mark.parametrize(("policy", "days"), (("rolling", 0.2), ("adaptive", 0.06)))
-def test_a_quiet_morning_raises_nothing(watch: Watch, policy: str, days: float) -> None:
+def test_a_quiet_morning_raises_no_alert(watch: Watch, policy: str, days: float) -> None:
     assert spans(watch(policy=policy, days=days)) == {}
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("policy", ("adaptive", "packed", "split", "anchored", "rolling"))
-def test_a_quiet_week_raises_nothing(watch: Watch, policy: str) -> None:
+def test_a_quiet_week_raises_no_alert(watch: Watch, policy: str) -> None:
     assert spans(watch(policy=policy, products=500, days=7)) == {}

@@ -61,7 +61,7 @@ def minute_of(pool: ConnectionPool, query: str) -> float:
 
 
 @pytest.mark.campaign
-def test_a_platform_that_is_down_is_told_once_whoever_asks_it(
+def test_a_platform_outage_raises_one_alert_for_all_sellers(
     pool: ConnectionPool, tmp_path: Path
 ) -> None:
     plan = AccountPlan(
@@ -107,7 +107,7 @@ def mend(scenario: AccountScenario) -> None:
 
 
 @pytest.mark.campaign
-def test_jobs_that_die_are_told_once_and_when_they_are_revived(
+def test_dead_jobs_raise_one_alert_that_resolves_when_they_are_revived(
     pool: ConnectionPool, tmp_path: Path
 ) -> None:
     scenario = live(pool, tmp_path, acts={60: narrow, 360: mend}, days=0.26)
@@ -127,7 +127,7 @@ def spend_etsy(scenario: AccountScenario) -> None:
 
 
 @pytest.mark.campaign
-def test_a_day_that_is_used_up_is_told_once_and_when_there_is_room(
+def test_a_used_up_daily_quota_raises_one_alert_that_resolves_when_there_is_room(
     pool: ConnectionPool, tmp_path: Path
 ) -> None:
     scenario = live(pool, tmp_path, acts={120: spend_etsy}, days=1.3)

@@ -49,7 +49,7 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
 
 
 @pytest.mark.parametrize(("policy", "days"), (("adaptive", 0.2), ("rolling", 1)))
-def test_nine_in_ten_listings_join_call_within_a_headway_of_what_explain_said(
+def test_nine_in_ten_listings_are_called_within_a_headway_of_the_forecast(
     run: Run, policy: str, days: float
 ) -> None:
     figures = run(policy, days=days)
@@ -57,7 +57,7 @@ def test_nine_in_ten_listings_join_call_within_a_headway_of_what_explain_said(
     assert figures["share"] >= LEAST, figures
 
 
-def test_nine_in_ten_jobs_run_within_an_interval_of_what_explain_said(
+def test_nine_in_ten_jobs_run_within_an_interval_of_the_forecast(
     pool: ConnectionPool, tmp_path: Path
 ) -> None:
     plan = AccountPlan(
@@ -75,7 +75,7 @@ def test_nine_in_ten_jobs_run_within_an_interval_of_what_explain_said(
     assert figures["median_error_s"] <= MEDIAN_MAX_S
 
 
-def test_an_instant_is_right_up_to_one_headway_early_or_late() -> None:
+def test_a_forecast_is_right_up_to_one_headway_early_or_late() -> None:
     forecasts = ForecastChecks()
     for number, late_s in enumerate((-30.0, 0.0, 30.0, 30.5, -31.0)):
         forecasts.record(number, WaitForecast(state="permit", at_s=100.0, headway_s=30.0))
@@ -84,7 +84,7 @@ def test_an_instant_is_right_up_to_one_headway_early_or_late() -> None:
     assert (figures["asked"], figures["share"], figures["median_error_s"]) == (5, 0.6, 30.0)
 
 
-def test_a_listing_is_right_by_the_call_that_was_named_or_its_neighbour() -> None:
+def test_a_forecast_of_a_call_is_right_for_that_call_or_its_neighbor() -> None:
     forecasts = ForecastChecks()
     for number in range(10):
         forecasts.call_sent(number * 180.0)
@@ -95,9 +95,7 @@ def test_a_listing_is_right_by_the_call_that_was_named_or_its_neighbour() -> Non
     assert (figures["share"], figures["median_error_s"]) == (0.6, 183.0)
 
 
-def test_a_listing_that_two_calls_left_behind_is_wrong_and_one_whose_call_is_to_come_is_not() -> (
-    None
-):
+def test_a_forecast_is_wrong_after_two_calls_without_the_listing_but_not_before() -> None:
     forecasts = ForecastChecks()
     for number in range(10):
         forecasts.call_sent(number * 30.0)
@@ -108,7 +106,7 @@ def test_a_listing_that_two_calls_left_behind_is_wrong_and_one_whose_call_is_to_
     assert (figures["asked"], figures["share"]) == (1, 0.0)
 
 
-def test_what_never_came_is_wrong_and_what_lies_beyond_the_end_is_not_counted() -> None:
+def test_an_overdue_forecast_is_wrong_and_one_beyond_the_end_is_not_counted() -> None:
     forecasts = ForecastChecks()
     forecasts.record("late", WaitForecast(state="permit", at_s=50.0, headway_s=30.0))
     forecasts.record("beyond", WaitForecast(state="not due", at_s=90.0, headway_s=30.0))

@@ -48,7 +48,7 @@ def fill(pool: ConnectionPool) -> None:
         )
 
 
-def test_reads_pushes_and_a_person_never_wait_for_each_other_in_a_ring(
+def test_fetch_push_and_operator_commands_never_deadlock(
     pool: ConnectionPool,
 ) -> None:
     fill(pool)

@@ -67,7 +67,7 @@ def mixes() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("policy", "faults"), tuple(mixes()))
-def test_whatever_goes_wrong_every_policy_keeps_every_law(
+def test_every_policy_keeps_every_law_under_every_fault(
     run: Run, policy: str, faults: tuple[str, ...]
 ) -> None:
     scenario = run(policy, *faults, sellers=2)
@@ -86,7 +86,7 @@ def test_whatever_goes_wrong_every_policy_keeps_every_law(
         ("crash:3/h", "stall:1/h", "clock:90s"),
     ),
 )
-def test_whatever_goes_wrong_the_adaptive_policy_keeps_every_law(
+def test_the_adaptive_policy_keeps_every_law_under_every_fault(
     run: Run, faults: tuple[str, ...]
 ) -> None:
     scenario = run("adaptive", *faults, days=0.2, sellers=2)
@@ -95,9 +95,7 @@ def test_whatever_goes_wrong_the_adaptive_policy_keeps_every_law(
 
 
 @pytest.mark.parametrize("policy", (pytest.param("packed", marks=pytest.mark.campaign), "split"))
-def test_quiet_days_of_hours_take_a_tenth_of_a_call_per_listing_and_day(
-    run: Run, policy: str
-) -> None:
+def test_hourly_policies_need_a_tenth_of_a_call_per_listing_and_day(run: Run, policy: str) -> None:
     scenario = run(policy, products=245, days=1.5)
     assert broken(scenario) == []
     report = figures(scenario, real_seconds=1.0)

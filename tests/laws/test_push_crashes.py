@@ -57,7 +57,7 @@ def shops(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Shops:
     return shops
 
 
-def test_each_change_is_applied_once_wherever_the_pusher_dies(shops: Shops) -> None:
+def test_each_change_is_applied_once_wherever_the_pusher_crashes(shops: Shops) -> None:
     for touches in itertools.count():
         number = touches + 1
         known = len(shops.simulator.effects)

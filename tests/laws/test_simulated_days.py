@@ -76,7 +76,7 @@ def assert_lawful_tables(laws: StoreLaws, scenario: Scenario) -> None:
 @pytest.mark.parametrize(
     "policy", ("rolling", pytest.param("anchored", marks=pytest.mark.campaign))
 )
-def test_two_quiet_days_spend_about_a_tenth_of_a_call_per_listing_and_day(
+def test_two_quiet_days_need_about_a_tenth_of_a_call_per_listing_and_day(
     run: Run, policy: str
 ) -> None:
     scenario = run(policy=policy, days=2, seed=2)
@@ -87,14 +87,14 @@ def test_two_quiet_days_spend_about_a_tenth_of_a_call_per_listing_and_day(
     assert scenario.deadlines.worst_age_s <= 25 * 3600
 
 
-def test_an_outage_parks_nobody_and_charges_nobody(run: Run) -> None:
+def test_an_outage_parks_no_listing_and_counts_no_failure(run: Run) -> None:
     scenario = run("outage:6h@10:00", seed=3, days=1.2)
     assert_lawful(scenario)
     assert scenario.simulator.faults.injected.total() > 10
     assert scenario.laws.parked == []
 
 
-def test_workers_may_die_at_any_step(run: Run) -> None:
+def test_workers_may_crash_at_any_step(run: Run) -> None:
     scenario = run("crash:6/h", seed=4)
     assert_lawful(scenario)
     assert scenario.workers.crashes > 30
@@ -110,7 +110,7 @@ def test_workers_may_all_be_away_for_hours(run: Run) -> None:
     assert scenario.workers.crashes == 0, "who is away did not crash"
 
 
-def test_a_worker_that_freezes_settles_too_late_and_is_refused(run: Run) -> None:
+def test_a_settle_of_a_worker_that_froze_is_rejected(run: Run) -> None:
     scenario = run("stall:2/h", seed=5)
     assert_lawful(scenario)
     assert scenario.laws.refused > 0
@@ -126,7 +126,7 @@ def test_calls_may_fail_in_every_way_at_once(run: Run) -> None:
     assert scenario.laws.parked == []
 
 
-def test_only_the_skus_that_suffer_are_charged(run: Run) -> None:
+def test_failures_count_only_against_the_skus_with_a_fault(run: Run) -> None:
     scenario = run("vanish:3@02:00", "badprice:4@02:00", seed=7, days=1.5)
     assert_lawful(scenario)
     struck = {*scenario.affected.vanish, *scenario.affected.badprice}
@@ -141,7 +141,7 @@ def test_only_the_skus_that_suffer_are_charged(run: Run) -> None:
     assert set(stock) == {0}
 
 
-def test_a_sku_on_which_the_supplier_stumbles_is_found_in_few_calls(run: Run) -> None:
+def test_a_sku_that_makes_calls_fail_is_found_in_few_calls(run: Run) -> None:
     scenario = run("poison:1", seed=3)
     assert_lawful(scenario)
     (poison,) = scenario.affected.poison
@@ -181,7 +181,7 @@ def test_without_faults_a_change_is_in_the_shop_within_seconds(run: Run) -> None
         ("clock:90s", "crash:6/h", "shop-lost-reply:10%"),
     ),
 )
-def test_whatever_a_shop_does_each_change_reaches_it_once(
+def test_each_change_reaches_the_shop_once_under_every_fault(
     run: Run, pool: ConnectionPool, faults: tuple[str, ...]
 ) -> None:
     scenario = run(*faults, seed=12, sellers=2, **BUSY)
@@ -192,7 +192,7 @@ def test_whatever_a_shop_does_each_change_reaches_it_once(
     assert happened > 5
 
 
-def test_a_pusher_that_freezes_settles_too_late_and_is_refused(run: Run) -> None:
+def test_a_settle_of_a_pusher_that_froze_is_rejected(run: Run) -> None:
     scenario = run("stall:10/h", seed=13, **BUSY)
     assert_lawful(scenario)
     assert scenario.shop_laws.refused > 0
@@ -234,7 +234,7 @@ def test_many_days_under_many_seeds(
         ("pause-seller", "rolling"),
     ),
 )
-def test_what_a_person_pauses_stands_still_and_is_caught_up_with(
+def test_a_pause_stops_calls_and_is_caught_up_with_afterwards(
     run: Run, kind: str, policy: str
 ) -> None:
     scenario = run(f"{kind}:2h@02:00", "crash:2/h", policy=policy, sellers=2, **PAUSED)

@@ -66,7 +66,7 @@ def test_a_broker_that_forgets_everything_loses_nothing(
     assert counted(celery_group, "push") >= 2
 
 
-def test_a_broker_that_dies_is_told_and_work_goes_on_when_it_is_back(
+def test_a_broker_crash_is_reported_and_work_resumes_when_it_is_back(
     celery_group: ProcessGroup, deployment: Deployment, valkey: EmbeddedValkey
 ) -> None:
     celery_group.start("worker")
@@ -95,7 +95,7 @@ def test_a_worker_that_is_killed_is_replaced_by_the_others_its_tick_too(
     celery_group.processes.remove(first)
 
 
-def test_a_message_is_json_and_says_only_who_should_look(
+def test_a_message_is_json_and_names_only_the_subject_and_its_fence(
     deployment: Deployment, valkey: EmbeddedValkey
 ) -> None:
     deployment.add_seller("acme", "P0")

@@ -39,7 +39,7 @@ def test_everything_due_is_fetched_pushed_and_pulled_within_every_limit(
     assert deployment.refusals == [0, 0, 0, 0]
 
 
-def test_what_is_triggered_joins_call_the_next_call_and_what_is_paused_does_not(
+def test_a_triggered_part_joins_the_next_call_and_a_paused_one_does_not(
     staff: Staff, deployment: Deployment
 ) -> None:
     deployment.add_seller("acme", *PARTS)
@@ -57,7 +57,7 @@ def test_what_is_triggered_joins_call_the_next_call_and_what_is_paused_does_not(
     staff.until(lambda: shows(deployment, NEW, "P0"))
 
 
-def test_trouble_is_reported_and_tried_again_until_it_is_over(
+def test_a_failing_step_is_reported_and_retried_until_it_succeeds(
     staff: Staff, deployment: Deployment
 ) -> None:
     deployment.add_seller("acme", *PARTS)
@@ -69,7 +69,7 @@ def test_trouble_is_reported_and_tried_again_until_it_is_over(
     staff.until(lambda: shows(deployment, OLD, *PARTS))
 
 
-def test_a_stop_ends_the_steps_in_hand_and_loses_nothing(
+def test_a_stop_finishes_the_running_steps_and_loses_nothing(
     staff: Staff, deployment: Deployment
 ) -> None:
     deployment.add_seller("acme", *PARTS)

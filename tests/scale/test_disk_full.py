@@ -53,7 +53,7 @@ def _room(disk: Path) -> int:
     return disk_space.f_bavail * disk_space.f_frsize
 
 
-def test_a_start_on_a_full_disk_says_so_and_succeeds_once_there_is_room(
+def test_a_start_on_a_full_disk_reports_it_and_succeeds_once_there_is_space(
     disk: Path, deployment: Deployment, tell: Tell
 ) -> None:
     home = disk / "headway"
@@ -74,7 +74,7 @@ def test_a_start_on_a_full_disk_says_so_and_succeeds_once_there_is_room(
 
 
 @pytest.mark.campaign
-def test_a_database_without_room_is_reported_and_gone_on_with_once_there_is(
+def test_a_database_without_disk_space_is_reported_and_work_resumes_when_there_is(
     disk: Path, valkey: EmbeddedValkey, tmp_path: Path, tell: Tell
 ) -> None:
     with own_database({}, disk / "own") as server, open_pool(server.dsn()) as pool:

@@ -56,7 +56,7 @@ def test_another_worker_ticks_when_the_one_that_ticks_is_killed(day: Storm, tell
     ({}, pytest.param(FAST, marks=pytest.mark.campaign)),
     ids=("durable", "may lose commits"),
 )
-def test_a_database_that_crashes_and_comes_back_is_gone_on_with(
+def test_work_resumes_after_a_database_crash(
     settings: dict[str, str], valkey: EmbeddedValkey, tmp_path: Path, tell: Tell
 ) -> None:
     with own_database(settings, tmp_path / "own") as server, open_pool(server.dsn()) as pool:
@@ -84,7 +84,9 @@ def test_a_database_that_crashes_and_comes_back_is_gone_on_with(
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("where", ("database", "broker", "supplier"))
-def test_a_wire_that_stalls_for_a_while_harms_nothing(where: str, day: Storm, tell: Tell) -> None:
+def test_a_connection_that_stalls_for_a_while_harms_nothing(
+    where: str, day: Storm, tell: Tell
+) -> None:
     name = {
         "database": "DATABASE_URL",
         "broker": "HEADWAY_BROKER_URL",
@@ -107,7 +109,7 @@ def test_a_wire_that_stalls_for_a_while_harms_nothing(where: str, day: Storm, te
 
 
 @pytest.mark.campaign
-def test_workers_whose_clocks_are_apart_harm_nothing(day: Storm, tell: Tell) -> None:
+def test_workers_with_different_clocks_harm_nothing(day: Storm, tell: Tell) -> None:
     plain = day.group.environ
     for ahead_s in (80, 0, -80):
         day.group.environ = {**plain, SKEW: str(ahead_s)}

@@ -170,7 +170,7 @@ def join(home: Path) -> None:
     assert [shop["finding"] for shop in shops] == ["3 of 3 connected"]
 
 
-def test_the_demo_runs_can_be_joined_and_leaves_nothing_twice_in_a_row(tmp_path: Path) -> None:
+def test_the_demo_runs_twice_in_a_row_can_be_joined_and_leaves_nothing(tmp_path: Path) -> None:
     for how in (signal.SIGINT, signal.SIGTERM):
         with started(tmp_path, *QUICK) as demo:
             url = demo.read_until("The page: ").split("The page: ")[1].strip()

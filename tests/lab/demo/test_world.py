@@ -149,14 +149,14 @@ def test_the_past_of_an_eager_policy_costs_a_tenth_of_its_calls(past: Play) -> N
     ("products", "allowed", "share"),
     ((500, 1.0, 0.1), (500, 0.05, 0.05), (9600, 1.0, 0.5), (28_800, 1.0, 1.0)),
 )
-def test_in_the_past_everybody_is_read_within_a_day_and_nobody_spends_more_than_set(
+def test_in_the_past_every_part_is_read_within_a_day_and_the_budget_share_is_kept(
     products: int, allowed: float, share: float
 ) -> None:
     past = past_settings(Settings(budget_share=allowed), products=products)
     assert past.budget_share == pytest.approx(share)
 
 
-def test_what_people_do_in_the_shops_is_seen_and_repaired(play: Play) -> None:
+def test_edits_of_people_in_the_shops_are_noticed_and_repaired(play: Play) -> None:
     demo_shops, app = play.stage.demo_shops, replace(play.app, shop_restore_per_s=1000 / 60)
     people, push = DemoPeople(app, demo_shops, seed=1), app.push("test")
     until = play.clock.now() + timedelta(hours=2)
@@ -219,7 +219,7 @@ def test_three_sellers_of_three_tiers_have_shops_on_all_platforms(past: Play) ->
     assert lane.dead == ()
 
 
-def test_platforms_tell_of_orders_and_each_delivery_is_taken_once(play: Play) -> None:
+def test_platforms_send_webhooks_for_orders_and_each_delivery_is_taken_once(play: Play) -> None:
     outcomes = []
 
     def send(platform: PlatformName, headers: Mapping[str, str], body: bytes) -> None:

@@ -54,7 +54,7 @@ def replayed(world: World, **listings: int) -> float:
     return minutes * 60 * sum(counted.values())
 
 
-def test_a_change_is_stale_until_the_turn_of_its_part() -> None:
+def test_a_change_is_stale_until_its_part_is_read_again() -> None:
     # Six parts, two a minute: A and B at 0, 3, 6 ... minutes, E and F at 2, 5 ...
     assert replayed(world_of(6, (10, "A", 2))) == pytest.approx(170)
     assert replayed(world_of(6, (10, "B", 2))) == pytest.approx(170)
@@ -62,7 +62,7 @@ def test_a_change_is_stale_until_the_turn_of_its_part() -> None:
     assert replayed(world_of(6, (130, "F", 2))) == pytest.approx(170)
 
 
-def test_the_turns_go_on_over_the_end_of_a_round() -> None:
+def test_the_round_robin_continues_after_the_end_of_a_round() -> None:
     # Of five parts the second round begins in the middle of a call: A at 0, 2, 5, 7 ...
     assert replayed(world_of(5, (10, "A", 2))) == pytest.approx(110)
     assert replayed(world_of(5, (130, "A", 2))) == pytest.approx(170)
@@ -74,7 +74,7 @@ def test_a_change_taken_back_is_stale_only_between() -> None:
     assert replayed(world_of(6, (170, "A", 2), (190, "A", 1))) == pytest.approx(10 + 170)
 
 
-def test_of_two_changes_before_a_turn_the_part_is_stale_since_the_first() -> None:
+def test_of_two_changes_before_a_read_the_part_is_stale_since_the_first() -> None:
     assert replayed(world_of(6, (10, "A", 2), (40, "A", 3))) == pytest.approx(170)
 
 
@@ -87,12 +87,12 @@ def test_the_end_of_the_run_ends_the_count() -> None:
     assert replayed(world_of(6, (86_390, "A", 2))) == pytest.approx(10)
 
 
-def test_each_listing_of_a_part_counts_and_a_part_that_is_not_followed_takes_its_turn() -> None:
+def test_each_listing_of_a_part_counts_and_a_part_that_is_not_followed_is_read_too() -> None:
     changes = ((10, "A", 2), (10, "C", 2))
     assert replayed(world_of(6, *changes), A=2, B=1) == pytest.approx(2 * 170)
 
 
-def test_the_replay_is_what_the_theory_says_of_equal_turns() -> None:
+def test_the_replay_matches_the_theory_of_round_robin() -> None:
     world = WORLDS["equal"](products=1000, days=60, seed=5)
     assert world.rates_per_day is not None
     replayed = replay_round_robin(
@@ -135,7 +135,7 @@ def test_the_bound_counts_each_listing_of_a_part_and_those_that_are_not_followed
 
 @settings(deadline=None)
 @given(st.floats(min_value=0.05, max_value=5), st.integers(min_value=1, max_value=9))
-def test_a_true_start_is_worth_a_read(days: float, reads: int) -> None:
+def test_a_correct_start_is_worth_a_read(days: float, reads: int) -> None:
     world = replace(world_of(1), rates_per_day={Sku("A"): 3.0})
     figure = bound(world, {"A": 1}, throughput_of(reads / days, seats=1), days=days)
     span_min = days * 1440 / (reads + 1)
@@ -143,9 +143,7 @@ def test_a_true_start_is_worth_a_read(days: float, reads: int) -> None:
         assert figure == pytest.approx(stale_min_per_day(3.0, span_min))
 
 
-def test_the_line_is_as_fast_as_the_real_limiter_lets_it_be(
-    pool: ConnectionPool, tmp_path: Path
-) -> None:
+def test_the_throughput_is_that_of_the_real_limiter(pool: ConnectionPool, tmp_path: Path) -> None:
     def eager(app: App) -> App:
         seat_rule = replace(app.rule.seat_rule, is_eager=True)
         return replace(app, rule=replace(app.rule, seat_rule=seat_rule))

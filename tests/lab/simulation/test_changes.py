@@ -92,7 +92,7 @@ def test_a_bad_row_is_named_by_file_line_and_field(
         ("5,A=K3,-inf,1,\n", "field price: '-inf' must be 0 or more"),
     ),
 )
-def test_what_is_wrong_with_a_row_is_said_in_words(tmp_path: Path, row: str, message: str) -> None:
+def test_the_message_says_what_is_wrong_with_a_row(tmp_path: Path, row: str, message: str) -> None:
     with pytest.raises(InvalidError, match=f"line 4, {message}$"):
         read_changes(write(tmp_path, HEADER + START + row))
 
@@ -106,7 +106,9 @@ def test_what_is_wrong_with_a_row_is_said_in_words(tmp_path: Path, row: str, mes
         (b't_min,sku,price,quantity\n0,"A,1,1\n', "not a CSV file"),
     ),
 )
-def test_what_is_no_such_table_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_no_such_table_is_refused(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
     path = tmp_path / "world.csv"
     path.write_bytes(content)
     with pytest.raises(InvalidError, match=message):

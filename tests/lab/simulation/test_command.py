@@ -73,7 +73,7 @@ def test_a_person_reads_figures_and_verdicts(capsys: pytest.CaptureFixture[str])
     assert "not in play" in output
 
 
-def test_who_watches_is_told_which_alerts_fired_and_when(
+def test_json_lists_which_alerts_fired_and_when(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = ["--products", "20", "--days", "0.06", "--fault", "pause:20m@00:30", "--watch"]
@@ -173,7 +173,7 @@ def test_the_help_shows_examples() -> None:
     assert "headway simulate --policy rolling --products 5000" in result.output
 
 
-def test_the_lab_leaves_no_folder_and_sweeps_those_of_the_dead(database: str) -> None:
+def test_a_run_leaves_no_folder_and_removes_those_of_killed_runs(database: str) -> None:
     dead = throwaway_database._memory() / f"{throwaway_database.PREFIX}999999999-x"
     dead.mkdir()
     with throwaway_database.open_throwaway_database(database) as opened:

@@ -65,7 +65,7 @@ def test_json_is_a_list_of_reports_and_a_picture_may_come_with_it(
         (".", "--plot .: the file name must end in .svg"),
     ),
 )
-def test_a_picture_that_cannot_be_made_is_told_before_the_run(
+def test_a_picture_that_cannot_be_written_is_refused_before_the_run(
     on_database: Headway, tmp_path: Path, plot: str, message: str
 ) -> None:
     done = on_database(*ALL, "--plot", plot)
@@ -114,7 +114,7 @@ def test_a_reader_of_json_finds_what_broke_on_stderr(capsys: pytest.CaptureFixtu
     assert (shown.out, shown.err) == ("", "L1 at day 0\n")
 
 
-def test_the_result_is_held_against_the_yardsticks_that_the_world_has(
+def test_the_result_is_compared_with_the_baselines_of_the_world(
     on_database: Headway, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reports = on_database(*ALL, "--json").object()
@@ -145,7 +145,7 @@ def test_the_best_are_the_least_stale_of_those_that_broke_no_law() -> None:
     assert best(reports[:1]) == []
 
 
-def test_a_person_sees_colours_and_which_policy_of_how_many_runs(database: str) -> None:
+def test_a_person_sees_colors_and_which_policy_runs_of_how_many(database: str) -> None:
     """A terminal of our own stands for the person's."""
     parent, child = pty.openpty()
     environment = bare_environment(DATABASE_URL=database, TERM="xterm-256color", COLUMNS="100")
@@ -184,7 +184,7 @@ def test_help_shows_a_comparison_with_a_picture(on_database: Headway) -> None:
     assert "--policy all --products 5000 --days 14 --seed 7 --plot policies.svg" in text
 
 
-def test_json_and_text_tell_the_same(on_database: Headway) -> None:
+def test_json_and_text_have_the_same_figures(on_database: Headway) -> None:
     report = on_database(*ONE, "--json").object()
     text = on_database(*ONE).out
     stale_min = report["staleness_min_per_listing_day"]

@@ -19,11 +19,11 @@ def touches_until_death(injector: FaultInjector) -> int:
     return -1
 
 
-def test_an_undoomed_worker_lives(clock: VirtualClock) -> None:
+def test_a_worker_without_a_scheduled_crash_never_crashes(clock: VirtualClock) -> None:
     assert touches_until_death(FaultInjector(clock)) == -1
 
 
-def test_a_doomed_worker_dies_within_a_few_touches_and_stays_dead(clock: VirtualClock) -> None:
+def test_a_scheduled_crash_comes_within_a_few_operations_and_is_final(clock: VirtualClock) -> None:
     generator = rng(1)
     counts = set()
     for _ in range(200):
@@ -36,7 +36,7 @@ def test_a_doomed_worker_dies_within_a_few_touches_and_stays_dead(clock: Virtual
     assert counts == set(range(STEPS_MAX))
 
 
-def test_a_worker_freezes_once_and_later_if_it_is_told_to_pass_some_points(
+def test_a_worker_freezes_once_or_some_points_later(
     clock: VirtualClock,
 ) -> None:
     injector = FaultInjector(clock)
@@ -46,7 +46,9 @@ def test_a_worker_freezes_once_and_later_if_it_is_told_to_pass_some_points(
         assert clock.monotonic() == froze_s
 
 
-def test_a_dead_workers_finally_writes_nothing(pool: ConnectionPool, clock: VirtualClock) -> None:
+def test_the_finally_of_a_crashed_worker_writes_nothing(
+    pool: ConnectionPool, clock: VirtualClock
+) -> None:
     injector = FaultInjector(clock)
     mortal = CrashingPool(pool, injector)
 

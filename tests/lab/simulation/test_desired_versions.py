@@ -41,7 +41,7 @@ def test_a_version_is_pushed_when_the_shop_shows_all_of_it() -> None:
     assert list(versions.overdue(never)) == []
 
 
-def test_a_newer_version_replaces_one_that_is_on_its_way() -> None:
+def test_a_newer_version_replaces_a_pending_one() -> None:
     shown = shop_listing()
     versions = versions_for(shown)
     want(versions, 100, price=2)
@@ -59,7 +59,7 @@ def test_a_version_that_goes_back_to_what_is_shown_needs_no_push() -> None:
     assert list(versions.overdue(never)) == []
 
 
-def test_an_overdue_version_is_told_once_with_what_it_lacks() -> None:
+def test_an_overdue_version_is_reported_once_with_its_missing_facets() -> None:
     versions = versions_for(shop_listing())
     want(versions, 100, price=2, status="DRAFT")
     ((_, since_s, left),) = versions.overdue(never)
@@ -67,7 +67,7 @@ def test_an_overdue_version_is_told_once_with_what_it_lacks() -> None:
     assert list(versions.overdue(never)) == []
 
 
-def test_a_merchants_edit_is_strange_once_it_may_not_stay_and_a_sale_never_is() -> None:
+def test_a_merchants_edit_is_unexpected_after_the_grace_time_and_a_sale_never_is() -> None:
     shown = shop_listing()
     versions = versions_for(shown)
     shown.take(MIAMI, 1)
@@ -77,7 +77,7 @@ def test_a_merchants_edit_is_strange_once_it_may_not_stay_and_a_sale_never_is() 
     assert list(versions.unexpected(lambda since_s: since_s == 100)) == []
 
 
-def test_what_differs_and_nobody_meddled_with_is_strange_unless_it_is_on_its_way() -> None:
+def test_a_difference_without_an_edit_is_unexpected_unless_it_is_pending() -> None:
     shown = shop_listing()
     versions = versions_for(shown)
     want(versions, 100, price=2)
@@ -86,7 +86,7 @@ def test_what_differs_and_nobody_meddled_with_is_strange_unless_it_is_on_its_way
     assert [(facet, value) for _, facet, value in versions.unexpected(never)] == [(MIAMI, 5)]
 
 
-def test_a_value_belongs_to_the_first_of_the_latest_versions_in_a_row_that_wanted_it() -> None:
+def test_a_value_belongs_to_the_first_of_the_latest_versions_in_a_row_that_have_it() -> None:
     versions = versions_for(shop_listing())
     want(versions, 100, price=2)
     want(versions, 200, **{"price": 2, MIAMI: 4})

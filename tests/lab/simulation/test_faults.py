@@ -28,7 +28,7 @@ def test_shares_rates_and_counts_are_read() -> None:
     assert (faults.poison, faults.vanish) == (2, ((3, 10 * HOUR_S),))
 
 
-def test_what_goes_wrong_at_a_shop_is_read_apart_from_the_suppliers_troubles() -> None:
+def test_faults_of_shops_are_separate_from_those_of_the_supplier() -> None:
     faults = parse_faults(
         ["error:2%", "outage:1h@01:00", "shop-error:5%", "shop-lost-reply:5%",
          "shop-outage:2h@10:00", "shop-stale:55@1d10:00", "shop-edit:24/d", "shop-sale:2/h"]
@@ -44,7 +44,7 @@ def test_what_goes_wrong_at_a_shop_is_read_apart_from_the_suppliers_troubles() -
     assert faults.shop_plan(seed=1).outages() == faults.shop_outages
 
 
-def test_no_sku_has_two_fates_and_the_seed_chooses_them() -> None:
+def test_no_sku_has_two_faults_and_the_seed_chooses_them() -> None:
     faults = parse_faults(["poison:4", "vanish:5", "badprice:6@03:00"])
     affected = faults.affected(SKUS, seed=1)
     struck = [*affected.poison, *affected.vanish, *affected.badprice]

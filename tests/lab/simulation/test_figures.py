@@ -38,7 +38,7 @@ def test_of_two_changes_before_a_read_the_first_is_superseded() -> None:
     assert (tally.changes, tally.superseded, tally.detection_s) == (2, 1, (60,))
 
 
-def test_changes_that_come_to_nothing_are_all_superseded() -> None:
+def test_changes_that_cancel_each_other_are_all_superseded() -> None:
     figures = Figures({"id": shop_listing()})
     figures.changed("A", shop_fields(2), 100)
     figures.changed("A", shop_fields(1), 150)
@@ -47,7 +47,7 @@ def test_changes_that_come_to_nothing_are_all_superseded() -> None:
     assert (tally.superseded, tally.wrong_s) == (2, 50)
 
 
-def test_what_changes_while_the_answer_travels_is_still_unread() -> None:
+def test_a_change_while_the_reply_travels_is_still_unread() -> None:
     figures = Figures({"id": shop_listing()})
     figures.changed("A", shop_fields(2), 105)
     figures.read("id", served_s=100, now_s=110, is_moot=True)
@@ -62,7 +62,7 @@ def test_what_no_shop_can_show_is_no_change() -> None:
     assert figures.close(1000, may_wait=always).changes == 0
 
 
-def test_a_read_that_never_reaches_the_shop_is_seen_and_stays_wrong() -> None:
+def test_a_read_that_never_reaches_the_shop_is_detected_and_stays_wrong() -> None:
     figures = Figures({"id": shop_listing()})
     figures.changed("A", shop_fields(2), 100)
     figures.read("id", served_s=160, now_s=160, is_moot=False)
@@ -70,7 +70,7 @@ def test_a_read_that_never_reaches_the_shop_is_seen_and_stays_wrong() -> None:
     assert (tally.lost, tally.wrong_s) == ((), 100)
 
 
-def test_what_customers_took_is_not_wrong_but_what_a_merchant_changed_is() -> None:
+def test_sales_are_not_wrong_but_edits_of_a_merchant_are() -> None:
     shown = shop_listing()
     figures = Figures({"id": shown})
     shown.take("stock at Miami", 2)

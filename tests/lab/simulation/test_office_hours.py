@@ -12,13 +12,13 @@ instants = st.floats(min_value=0, max_value=30 * DAY_S)
 
 @settings(deadline=None)
 @given(instants)
-def test_an_instant_stays_in_its_day(even_s: float) -> None:
+def test_an_event_stays_in_its_day(even_s: float) -> None:
     assert even_s // DAY_S <= by_day(even_s) / DAY_S <= even_s // DAY_S + 1
 
 
 @settings(deadline=None)
 @given(instants, instants)
-def test_what_came_first_still_does(one_s: float, other_s: float) -> None:
+def test_events_keep_their_order(one_s: float, other_s: float) -> None:
     first_s, second_s = sorted((one_s, other_s))
     assert by_day(first_s) <= by_day(second_s)
 

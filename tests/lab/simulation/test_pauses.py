@@ -21,7 +21,7 @@ ACME, BOLT = SellerId("acme"), SellerId("bolt")
         ("outage:2h@01:00", set()),
     ),
 )
-def test_calls_and_visits_in_a_pause_are_told_and_others_are_not(
+def test_calls_and_pushes_during_a_pause_are_reported_and_others_are_not(
     clock: VirtualClock, fault: str, broken: set[str]
 ) -> None:
     violations = ViolationLog(clock)

@@ -56,7 +56,7 @@ def test_a_part_whose_stock_moved_moves_again_soon() -> None:
     assert sum(gap_s < 6 * 3600 for gap_s in gaps_s) > len(gaps_s) / 2
 
 
-def test_wrong_labels_say_nothing_of_who_moves_together() -> None:
+def test_wrong_labels_do_not_show_which_parts_move_together() -> None:
     bursty = bursty_world(products=5000, days=10, seed=1)
     wrong = mislabelled_world(products=5000, days=10, seed=1)
     assert sizes(wrong) == sizes(bursty)

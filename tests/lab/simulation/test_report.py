@@ -39,7 +39,7 @@ def test_each_hour_holds_what_fell_into_it(stretches: list[list[float]]) -> None
     assert math.fsum(hours) == pytest.approx(whole_s, abs=1e-6)
 
 
-def test_a_stretch_may_begin_and_stop_on_the_hour() -> None:
+def test_a_span_may_begin_and_end_on_the_hour() -> None:
     hourly = Hourly()
     hourly.add(3600, 7200)
     hourly.add(7200, 7200)

@@ -84,7 +84,7 @@ def test_the_trace_holds_every_seat_of_every_call_and_whether_it_was_read(
     assert minutes[-1] < 720
 
 
-def test_a_recorded_world_is_replayed_and_its_changes_are_seen(
+def test_a_recorded_world_is_replayed_and_its_changes_are_detected(
     pool: ConnectionPool, tmp_path: Path
 ) -> None:
     rows = [f"0,P{number},10,5," for number in range(60)]

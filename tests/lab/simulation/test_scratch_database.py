@@ -32,14 +32,14 @@ def left_behind(dsn: str, age_s: float) -> Iterator[str]:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(name)))
 
 
-def test_it_is_another_database_and_gone_afterwards(database: str) -> None:
+def test_it_is_a_separate_database_and_dropped_afterwards(database: str) -> None:
     with scratch_database(database) as dsn:
         name = conninfo_to_dict(dsn)["dbname"]
         assert names(database) == {name}
     assert names(database) == set()
 
 
-def test_what_a_killed_run_left_behind_is_removed_by_the_next(database: str) -> None:
+def test_the_database_of_a_killed_run_is_dropped_by_the_next(database: str) -> None:
     with (
         left_behind(database, 2 * HOUR_S) as old,
         left_behind(database, HOUR_S / 2) as young,

@@ -46,7 +46,7 @@ def eye_of(terms: Terms) -> ReferenceReader:
 
 
 @given(some_terms, parts)
-def test_two_ways_of_working_a_price_out_agree(terms: Terms, part: SupplierPart) -> None:
+def test_the_reference_price_equals_the_engines(terms: Terms, part: SupplierPart) -> None:
     quote = Quote(
         sku=Sku(part.sku),
         list_price=part.list_price,

@@ -13,7 +13,7 @@ def test_the_same_seed_gives_the_same_world_and_another_seed_another() -> None:
     assert seeded_world(products=50, days=2, seed=7) != seeded_world(products=50, days=2, seed=8)
 
 
-def test_a_seed_keeps_its_meaning_from_release_to_release() -> None:
+def test_a_seed_gives_the_same_world_in_every_release() -> None:
     world = seeded_world(products=50, days=2, seed=7)
     facts = [
         (change.at_s, change.part.sku, change.part.net_price, sorted(change.part.stock.items()))
@@ -72,7 +72,7 @@ def shop_fields(part: SupplierPart) -> tuple[object, ...]:
     return part.net_price, {place: part.stock.get(place, 0) for place in MAPPED}
 
 
-def test_some_stock_lies_where_the_shop_does_not_sell() -> None:
+def test_some_stock_is_at_places_where_the_shop_does_not_sell() -> None:
     world = seeded_world(products=300, days=0.01, seed=1)
     places = {place for part in world.start.values() for place in part.stock}
     assert places == {*MAPPED, UNMAPPED}

@@ -54,7 +54,7 @@ def test_about_one_part_in_twenty_changes_within_a_day(name: str) -> None:
     assert sum(map(len, days)) / 4 / 2500 / 20 == pytest.approx(0.05, rel=0.3)
 
 
-def test_the_hour_of_the_day_is_seen_in_a_diurnal_world_and_not_in_a_steady_one() -> None:
+def test_the_hour_of_the_day_matters_in_a_diurnal_world_and_not_in_a_steady_one() -> None:
     def share_by_day(name: str) -> float:
         changes = drawn(name, products=3000, days=10).changes
         return sum(8 <= change.at_s % DAY_S / 3600 < 18 for change in changes) / len(changes)

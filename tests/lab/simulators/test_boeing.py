@@ -142,7 +142,7 @@ def test_shown_prices_are_what_the_reply_shows(clock: VirtualClock) -> None:
         assert Decimal(str(line["netPrice"])) == net
 
 
-def test_who_makes_a_part_is_told_where_it_is_known(clock: VirtualClock) -> None:
+def test_the_maker_of_a_part_is_shown_where_it_is_known(clock: VirtualClock) -> None:
     simulator = supplier(clock)
     makers = [line.get("supplierName") for line in lines(simulator, "P7", "P8")]
     assert makers == ["Maker 7", None]
@@ -176,7 +176,7 @@ def test_a_wrong_sign_in_is_refused(clock: VirtualClock, form: bytes) -> None:
     assert supplier(clock).handle("POST", OAUTH, {}, form).status == 401
 
 
-def test_a_dead_wrong_or_swapped_token_is_refused(clock: VirtualClock) -> None:
+def test_an_expired_wrong_or_swapped_token_is_refused(clock: VirtualClock) -> None:
     simulator = supplier(clock, token_life_s=100)
     headers = sign_in(simulator)
     oauth = headers["Authorization"].removeprefix("Bearer ")
@@ -255,7 +255,7 @@ def test_another_currency_stands_at_the_top_for_all(clock: VirtualClock) -> None
 
 
 @pytest.mark.parametrize("fault", tuple(SimulatedFault)[:7])
-def test_each_rated_fault_is_injected_about_as_often_as_asked(
+def test_each_fault_is_injected_at_about_its_rate(
     clock: VirtualClock, fault: SimulatedFault
 ) -> None:
     simulator = supplier(clock)

@@ -53,7 +53,7 @@ def test_a_sliding_window_refuses_exactly_what_a_recount_refuses(
         assert not admission.is_refused or 0 <= admission.wait_s <= 60
 
 
-def test_who_waits_as_long_as_it_was_told_is_let_in() -> None:
+def test_a_caller_that_waits_as_long_as_told_is_admitted() -> None:
     for semantics in ("log", "fixed", "bucket", "leaky"):
         gate = make_gate(semantics, 2, 60)
         at_s = 7.0
@@ -62,7 +62,7 @@ def test_who_waits_as_long_as_it_was_told_is_let_in() -> None:
         assert not gate.admit(at_s + refusal.wait_s).is_refused, semantics
 
 
-def test_hammering_a_sliding_window_never_helps() -> None:
+def test_repeating_refused_calls_at_a_sliding_window_never_helps() -> None:
     gate = make_gate("log", 2, 60)
     admitted = [not gate.admit(at * 10.0).is_refused for at in range(50)]
     assert admitted == [True, True] + [False] * 48
@@ -91,6 +91,6 @@ def test_a_leaky_queue_serves_at_an_even_pace(gaps_s: list[float], limit: int) -
 
 
 @pytest.mark.parametrize("semantics", ("log", "fixed", "bucket", "leaky"))
-def test_calls_spaced_beyond_any_doubt_are_always_let_in(semantics: str) -> None:
+def test_calls_far_enough_apart_are_always_admitted(semantics: str) -> None:
     gate = make_gate(semantics, 2, 60)
     assert not any(gate.admit(at * 31.0).is_refused for at in range(500))

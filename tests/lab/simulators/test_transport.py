@@ -53,7 +53,7 @@ def test_the_request_arrives_after_the_network_and_before_the_answer(clock: Virt
 
 
 @pytest.mark.parametrize("reply", (SimReply(outcome="hang"), SimReply(delay_s=31)))
-def test_silence_lasts_as_long_as_the_client_has_patience(
+def test_a_silent_server_lasts_until_the_clients_timeout(
     clock: VirtualClock, reply: SimReply
 ) -> None:
     transport = SimTransport(lambda *_: reply, clock, network_s=(0, 0))

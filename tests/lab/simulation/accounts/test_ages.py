@@ -25,7 +25,7 @@ def test_the_age_of_what_is_read_every_hour_is_half_an_hour_on_average() -> None
     assert spread([HOUR_S] * 10) == {"mean": 30.0, "p50": 30.0, "p95": 57.0}
 
 
-def test_a_long_gap_weighs_by_the_time_that_it_lasts() -> None:
+def test_a_long_gap_is_weighted_by_its_length() -> None:
     spread_min = spread([HOUR_S, 9 * HOUR_S])
     assert spread_min["mean"] == pytest.approx((0.5 * 60 + 9 * 270) / 10, abs=0.1)
     assert spread_min["p95"] == pytest.approx(510.0, abs=0.1)
@@ -49,7 +49,7 @@ def test_a_wait_counts_beyond_the_interval_and_pages_end_it() -> None:
     assert ages.late(2.1 * HOUR_S) == []
 
 
-def test_nothing_is_owed_to_whoever_left() -> None:
+def test_no_run_is_due_for_an_account_that_left() -> None:
     ages = followed()
     ages.done("job", HOUR_S)
     ages.stop("job", 1.5 * HOUR_S)
@@ -68,7 +68,7 @@ def test_a_backfill_that_is_done_waits_for_nothing() -> None:
     assert ages.served() == {}
 
 
-def test_whoever_pays_more_is_measured_anew_and_keeps_the_past_in_the_old_tier() -> None:
+def test_an_upgrade_starts_a_new_measurement_and_the_past_stays_in_the_old_tier() -> None:
     ages = followed()
     ages.done("job", HOUR_S)
     ages.done("job", 2 * HOUR_S)

@@ -32,7 +32,7 @@ TRUE = Records(
 )
 
 
-def test_equal_rows_differ_in_nothing_whatever_else_the_table_holds() -> None:
+def test_equal_rows_have_no_difference_whatever_other_columns_hold() -> None:
     rows = rows_of(TRUE)
     rows["orders"]["1",]["checked_at"] = NOON
     assert compare(rows, rows_of(TRUE)) == compare({}, rows_of(Records()))
@@ -55,7 +55,7 @@ def test_money_is_compared_as_a_number_and_not_as_text() -> None:
     assert compare(rows, rows_of(TRUE)).wrong == ()
 
 
-def test_a_listing_that_we_know_to_be_removed_is_not_one_too_many() -> None:
+def test_a_listing_known_to_be_removed_is_not_extra() -> None:
     rows = rows_of(TRUE)
     gone = ShopListing(external_id="8", state="removed")
     with_gone = rows_of(replace(TRUE, listings=(*TRUE.listings, gone)))

@@ -7,7 +7,7 @@ from headway.errors import InvalidError
 from headway_lab.simulation.accounts.faults import parse_account_faults
 
 
-def test_a_fault_strikes_all_platforms_or_the_one_that_it_names() -> None:
+def test_a_fault_affects_all_platforms_or_the_one_that_it_names() -> None:
     faults = parse_account_faults(["error:2%", "etsy-outage:2h@1d10:00", "crash:1/h"])
     assert faults.workers.crashes_per_h == 1
     assert {faults.platforms[name].shares["error"] for name in PlatformName} == {0.02}

@@ -40,7 +40,7 @@ def test_a_small_world_has_as_many_sellers_as_asked_for(sellers: int) -> None:
     assert len(account_world(sellers=sellers, days=1, seed=3).tiers) == sellers
 
 
-def test_few_sell_more_than_they_pay_for_and_some_of_them_pay_more(world: AccountWorld) -> None:
+def test_few_sellers_exceed_their_quota_and_some_of_them_upgrade(world: AccountWorld) -> None:
     per_day: Counter[str] = Counter()
     for shop in world.shops.values():
         per_day[shop.seller] += shop.orders_per_day  # type: ignore[assignment]
@@ -86,7 +86,7 @@ def test_only_what_is_on_offer_is_bought_edited_or_removed(world: AccountWorld) 
             assert {listing for listing, _ in event.lines} <= shop_listing
 
 
-def test_nothing_of_the_history_is_told_and_some_of_the_future_late_twice_or_never(
+def test_history_has_no_webhooks_and_some_of_the_future_come_late_twice_or_never(
     world: AccountWorld,
 ) -> None:
     assert not any(event.hooks_s for event in world.history)

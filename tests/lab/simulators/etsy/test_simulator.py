@@ -91,7 +91,7 @@ def test_receipts_are_filtered_sorted_and_cut(operations: Desk) -> None:
     assert operations.ask("/receipts", limit=1, was_shipped="false")["count"] == 6
 
 
-def test_a_quiet_change_shows_but_does_not_move_the_stamp(operations: Desk) -> None:
+def test_a_quiet_change_is_shown_but_does_not_move_the_timestamp(operations: Desk) -> None:
     receipt = operations.etsy.place_order(SHOP)
     operations.clock.sleep(100)
     since_s = operations.now_s
@@ -115,7 +115,7 @@ def test_some_changes_are_quiet_by_themselves(clock: VirtualClock) -> None:
     assert 50 < moved < 90
 
 
-def test_a_change_may_show_later_than_its_stamp(clock: VirtualClock) -> None:
+def test_a_change_may_be_shown_later_than_its_timestamp(clock: VirtualClock) -> None:
     operations = Desk(clock, lag_s=(30, 60))
     receipt = operations.etsy.place_order(SHOP)
     clock.sleep(100)
@@ -127,7 +127,7 @@ def test_a_change_may_show_later_than_its_stamp(clock: VirtualClock) -> None:
     assert operations.ask(f"/receipts/{receipt}")["updated_timestamp"] == since_s
 
 
-def test_listings_are_told_by_state_newest_first_and_what_returns_comes_first(
+def test_listings_are_filtered_by_state_newest_first_and_relisted_ones_come_first(
     operations: Desk,
 ) -> None:
     first, second = (
@@ -150,7 +150,7 @@ def test_listings_are_told_by_state_newest_first_and_what_returns_comes_first(
     assert listed("active") == [second]
 
 
-def test_the_ledger_wants_both_ends_of_a_window(operations: Desk) -> None:
+def test_the_ledger_requires_both_ends_of_a_window(operations: Desk) -> None:
     path = "/payment-account/ledger-entries"
     receipt = operations.etsy.place_order(SHOP)
     now_s = operations.now_s
@@ -219,7 +219,9 @@ def test_a_refresh_token_is_good_once(operations: Desk) -> None:
     assert operations.refresh(pair["refresh_token"])[0] == 200
 
 
-def test_the_old_refresh_token_may_live_until_the_new_pair_is_used(clock: VirtualClock) -> None:
+def test_the_old_refresh_token_may_stay_valid_until_the_new_pair_is_used(
+    clock: VirtualClock,
+) -> None:
     operations = Desk(clock, keeps_old_refresh=True)
     _, lost = operations.refresh(operations.pair.refresh)
     status, pair = operations.refresh(operations.pair.refresh)
@@ -254,7 +256,7 @@ def test_the_app_must_give_its_key_with_its_secret_and_have_the_scope(operations
     assert operations.send(f"/shops/{SHOP}/listings").status == 200
 
 
-def test_a_person_who_agrees_sends_the_app_a_code_that_only_its_verifier_redeems(
+def test_consent_gives_the_app_a_code_that_only_its_verifier_redeems(
     operations: Desk,
 ) -> None:
     challenge = base64.urlsafe_b64encode(hashlib.sha256(b"verify me").digest()).rstrip(b"=")
@@ -315,7 +317,7 @@ def test_a_webhook_is_signed_over_its_id_its_time_and_its_body(operations: Desk)
     )
 
 
-def test_the_truth_is_in_the_warehouses_tables(operations: Desk) -> None:
+def test_the_expected_rows_are_in_the_warehouses_tables(operations: Desk) -> None:
     buyer = EtsyBuyer(id=5, name="Ada", email=None, country="GB")
     mug = operations.etsy.add_listing(SHOP, sku="M1", title="Mug", price=1050, quantity=9)
     receipt = operations.etsy.place_order(SHOP, buyer=buyer, items=[(mug, 2)], discount=100)
@@ -336,7 +338,7 @@ def test_the_truth_is_in_the_warehouses_tables(operations: Desk) -> None:
     assert len(truth["shipments"]) == 1
 
 
-def test_money_without_cents_is_told_in_whole_units(clock: VirtualClock) -> None:
+def test_money_without_cents_is_shown_in_whole_units(clock: VirtualClock) -> None:
     operations = Desk(clock)
     shop = operations.etsy.add_shop(currency="JPY")
     receipt = shop.place_order(operations.now_s)

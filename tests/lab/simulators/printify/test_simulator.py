@@ -105,11 +105,11 @@ def test_a_shop_of_another_account_is_not_found(operations: Desk) -> None:
     ]
 
 
-def test_who_does_not_say_its_name_is_turned_away(operations: Desk) -> None:
+def test_a_request_without_a_user_agent_is_refused(operations: Desk) -> None:
     assert operations.send("/shops.json", agent="").status == 400
 
 
-def test_a_personal_token_lives_a_year_and_dies_when_it_is_revoked(operations: Desk) -> None:
+def test_a_personal_token_lasts_a_year_and_ends_when_it_is_revoked(operations: Desk) -> None:
     operations.clock.sleep(364 * 86_400)
     assert operations.send("/shops.json").status == 200
     operations.clock.sleep(2 * 86_400)
@@ -120,7 +120,7 @@ def test_a_personal_token_lives_a_year_and_dies_when_it_is_revoked(operations: D
     assert operations.send("/shops.json").status == 401
 
 
-def test_an_apps_token_lives_six_hours_and_its_pair_rotates(operations: Desk) -> None:
+def test_an_apps_token_lasts_six_hours_and_its_pair_rotates(operations: Desk) -> None:
     access, refresh = operations.printify.grant()
     assert operations.send("/shops.json", token=access).status == 200
     operations.clock.sleep(6 * 3600)
@@ -133,7 +133,7 @@ def test_an_apps_token_lives_six_hours_and_its_pair_rotates(operations: Desk) ->
     assert operations.send("/app/oauth/tokens/refresh", body=form).status == 400
 
 
-def test_an_order_goes_its_way_until_it_is_delivered(operations: Desk) -> None:
+def test_an_order_moves_through_all_statuses_until_it_is_delivered(operations: Desk) -> None:
     operations.printify.add_product(operations.shop)
     order = operations.printify.place_order(operations.shop)
     path = f"/shops/{operations.shop}/orders/{order}.json"
@@ -165,7 +165,7 @@ def test_an_order_that_waits_can_be_cancelled(operations: Desk) -> None:
     assert operations.orders()["data"][0]["status"] == "canceled"
 
 
-def test_an_order_of_the_past_takes_its_place_there(operations: Desk) -> None:
+def test_an_order_from_the_past_is_sorted_by_its_date(operations: Desk) -> None:
     new = operations.printify.place_order(operations.shop)
     old = operations.printify.place_order(
         operations.shop, created_at=operations.clock.now() - timedelta(days=9)
@@ -173,7 +173,7 @@ def test_an_order_of_the_past_takes_its_place_there(operations: Desk) -> None:
     assert [row["id"] for row in operations.orders()["data"]] == [new, old]
 
 
-def test_the_truth_is_in_the_warehouses_columns(operations: Desk) -> None:
+def test_the_expected_rows_are_in_the_warehouses_columns(operations: Desk) -> None:
     product = operations.printify.add_product(operations.shop, title="Tee")
     buyer = PrintBuyer(first_name="Ada", last_name="Ash", email="Ada@Example.com")
     order = operations.printify.place_order(operations.shop, buyer=buyer, shipping=450, tax=31)
@@ -221,7 +221,7 @@ def test_a_webhook_is_signed_over_its_body(operations: Desk) -> None:
     assert event["resource"]["data"]["shop_id"] == operations.shop
 
 
-def test_faults_spoil_answers_and_count_as_errors_where_they_are(clock: VirtualClock) -> None:
+def test_faults_change_replies_and_count_as_errors(clock: VirtualClock) -> None:
     faults = FaultPlan(outage=[Interval(start_s=0, end_s=10)])
     operations = Desk(clock, faults=faults)
     replies = {

@@ -113,7 +113,7 @@ def test_one_mutation_runs_per_line_as_time_passes(clock: VirtualClock) -> None:
     assert gaps <= {1.0, 2.0}
 
 
-def test_whoever_looks_at_the_shelves_sees_what_bulk_has_done(clock: VirtualClock) -> None:
+def test_reading_the_shop_shows_what_bulk_operations_have_done(clock: VirtualClock) -> None:
     simulator, client = open_both(clock)
     client.run(client.upload(seed(simulator, 3)))
     clock.sleep(60)
@@ -153,7 +153,7 @@ def test_a_file_must_be_there_and_hold_objects(clock: VirtualClock) -> None:
     assert code == "INVALID_STAGED_UPLOAD_FILE"
 
 
-def test_a_form_without_its_parameters_is_turned_away(clock: VirtualClock) -> None:
+def test_a_form_without_its_parameters_is_refused(clock: VirtualClock) -> None:
     _, client = open_both(clock)
     (target,) = client.ask(STAGE)["stagedUploadsCreate"]["stagedTargets"]
     files = {"file": ("lines.jsonl", b"{}", "text/jsonl")}

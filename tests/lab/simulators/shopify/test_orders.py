@@ -89,7 +89,7 @@ def test_a_cursor_holds_its_place_while_rows_move(shop: Any) -> None:
     assert "Invalid cursor" in answer["errors"][0]["message"]
 
 
-def test_a_list_learns_of_a_change_a_little_late(open_shop: Any) -> None:
+def test_a_list_shows_a_change_a_little_late(open_shop: Any) -> None:
     shop = open_shop(index_lag_s=30)
     place(shop)
     assert names(orders(shop)) == []
@@ -119,7 +119,7 @@ def test_a_filter_takes_times_with_every_sign(shop: Any) -> None:
     assert "cannot search" in answer["errors"][0]["message"]
 
 
-def test_old_orders_are_seen_with_the_scope_only(open_shop: Any) -> None:
+def test_old_orders_are_shown_only_with_the_scope(open_shop: Any) -> None:
     for scopes, expected in (
         (SCOPES, ["#1002"]),
         ((*SCOPES, "read_all_orders"), ["#1001", "#1002"]),
@@ -167,7 +167,7 @@ def test_what_happens_to_an_order_is_shown(shop: Any) -> None:
     assert order["cancelledAt"] is not None
 
 
-def test_money_that_is_held_is_taken_or_let_go(shop: Any) -> None:
+def test_an_authorized_payment_is_captured_or_voided(shop: Any) -> None:
     taken, let_go, awaited = (
         place(shop, payment=payment) for payment in ("AUTHORIZATION",) * 2 + ("",)
     )
@@ -226,14 +226,14 @@ def test_products_come_by_change_and_stock_counts_as_one(shop: Any) -> None:
     assert len(shop.do(PRODUCTS, first=5)["nodes"]) == 1
 
 
-def test_variants_can_be_walked_by_id(shop: Any) -> None:
+def test_variants_can_be_paged_by_id(shop: Any) -> None:
     ids = [shop.seed(sku) for sku in ("A", "B", "C")]
     own = ids[0].variant.rpartition("/")[2]
     nodes = shop.do(VARIANTS, query=f"id:>{own}")["nodes"]
     assert [node["sku"] for node in nodes] == ["B", "C"]
 
 
-def test_what_was_not_granted_is_denied_with_its_scope(open_shop: Any) -> None:
+def test_access_without_a_scope_is_denied_and_the_scope_is_named(open_shop: Any) -> None:
     scopes = [scope for scope in SCOPES if scope != "read_customers"]
     shop = open_shop(shops=[ShopSetup(domain="acme.myshopify.com", scopes=scopes)])
     answer = shop.ask(CUSTOMERS, first=1, key="ID")
@@ -267,7 +267,7 @@ def test_what_a_page_may_cost_and_what_it_did(shop: Any) -> None:
         ('{ nodes(ids: ["gid://shopify/Order/1"]) { id } shop { name @skip(if: true) } }', {}),
     ),
 )
-def test_the_quick_way_says_and_counts_what_the_library_does(
+def test_the_fast_executor_answers_and_counts_as_the_library_does(
     shop: Any, text: str, variables: dict[str, Any]
 ) -> None:
     shop.seed("A")
@@ -323,7 +323,7 @@ def test_a_code_from_the_consent_page_is_good_for_one_token(shop: Any, expiring:
     assert ask()[0] == 400
 
 
-def test_the_truth_is_told_in_the_words_of_the_tables(shop: Any) -> None:
+def test_the_expected_rows_use_the_columns_of_the_tables(shop: Any) -> None:
     shop.seed("A", price=Decimal("3.50"))
     own = place(shop, "A")
     shop.simulator.fulfil(shop.domain, own)

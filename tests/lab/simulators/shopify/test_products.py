@@ -121,7 +121,7 @@ def test_one_bad_variant_stops_its_product_unless_partial_updates_are_allowed(sh
     assert shop.shown("A-1").price == Decimal(11)
 
 
-def test_unknown_foreign_and_suspended_products_are_told_apart(shop: Any) -> None:
+def test_unknown_foreign_and_suspended_products_have_different_errors(shop: Any) -> None:
     ids, other, barred = shop.seed("A-1"), shop.seed("A-2"), shop.seed("A-3")
     shop.shop_listings.edit_status("A-3", "ACTIVE", is_suspended=True)
     priced = {"id": ids.variant, "price": "11"}
@@ -133,7 +133,7 @@ def test_unknown_foreign_and_suspended_products_are_told_apart(shop: Any) -> Non
     assert not shop.simulator.effects
 
 
-def test_quantities_do_not_travel_with_prices(shop: Any) -> None:
+def test_quantities_cannot_be_set_with_prices(shop: Any) -> None:
     ids = shop.seed("A-1")
     stock = [{"availableQuantity": 1, "locationId": shop.locations["Dallas"]}]
     result = reprice(shop, ids, {"id": ids.variant, "inventoryQuantities": stock})
@@ -265,7 +265,7 @@ def test_a_renumbered_product_answers_to_its_new_ids_only(shop: Any) -> None:
     assert after.ids == new
 
 
-def test_people_meddle_and_it_is_not_held_against_us(shop: Any) -> None:
+def test_edits_by_people_do_not_count_as_our_writes(shop: Any) -> None:
     shop.seed("A-1")
     shop.simulator.edit_price(shop.domain, "A-1", Decimal("99.00"))
     assert shop.simulator.sell(shop.domain, "A-1", "Dallas", 2) == 3

@@ -102,13 +102,13 @@ def test_a_document_that_is_not_understood_is_an_error_with_status_200(
         b'{"query":"x","operationName":[]}',
     ),
 )
-def test_a_body_that_is_no_question_is_a_bad_request(shop: Any, body: bytes) -> None:
+def test_a_body_that_is_no_query_is_a_bad_request(shop: Any, body: bytes) -> None:
     headers = {"X-Shopify-Access-Token": "sim-static-token"}
     path = f"/{shop.domain}/admin/api/2026-04/graphql.json"
     assert shop.simulator.handle("POST", path, headers, body).status == 400
 
 
-def test_only_the_shops_own_token_opens_it(clock: VirtualClock) -> None:
+def test_only_the_shops_own_token_is_accepted(clock: VirtualClock) -> None:
     simulator = ShopifySimulator(
         clock,
         shops=[
@@ -143,7 +143,7 @@ def test_an_expired_version_falls_forward_and_the_header_says_so(open_shop: Any)
 
 
 @pytest.mark.parametrize("as_json", (False, True))
-def test_tokens_rotate_and_a_used_refresh_token_is_dead(shop: Any, as_json: bool) -> None:  # noqa: FBT001
+def test_tokens_rotate_and_a_used_refresh_token_is_invalid(shop: Any, as_json: bool) -> None:  # noqa: FBT001
     status, pair = refresh(shop, as_json=as_json)
     assert (status, pair["expires_in"]) == (200, 3600)
     assert {"refresh_token_expires_in", "scope"} <= set(pair)
@@ -155,7 +155,7 @@ def test_tokens_rotate_and_a_used_refresh_token_is_dead(shop: Any, as_json: bool
     assert shop.send(SHOP, {}, **token).status == 401
 
 
-def test_a_stranger_gets_no_token_and_spends_none(shop: Any) -> None:
+def test_an_unknown_app_gets_no_token_and_spends_no_points(shop: Any) -> None:
     assert refresh(shop, client_secret="guess")[0] == 401
     assert refresh(shop, grant_type="password")[0] == 400
     assert refresh(shop)[0] == 200
@@ -283,7 +283,7 @@ def test_a_throttle_by_fault_is_not_our_refusal(open_shop: Any) -> None:
     assert shop.simulator.faults.injected == {ShopFault.THROTTLE: 1}
 
 
-def test_an_outage_has_three_faces_and_ends(open_shop: Any) -> None:
+def test_an_outage_has_three_forms_and_ends(open_shop: Any) -> None:
     outage = Interval(start_s=0, end_s=60)
     shop = open_shop(faults=ShopFaultPlan(outage=[outage]))
     replies = [shop.send(SHOP, {}) for _ in range(3)]

@@ -23,7 +23,7 @@ def activate(shop: Any, ids: Any, place: str, *, key: str = "a", **more: Any) ->
     return shop.do(ACTIVATE, item=ids.item, location=shop.locations[place], key=key, **more)
 
 
-def test_a_quantity_is_set_and_written_down(shop: Any) -> None:
+def test_a_quantity_is_set_and_logged(shop: Any) -> None:
     ids = shop.seed("A-1")
     result = shop.set_stock(shop.quantity(ids, "Dallas", 9, changeFromQuantity=5))
     assert result["userErrors"] == []
@@ -80,7 +80,7 @@ def test_the_same_key_with_other_variables_is_a_mismatch(shop: Any) -> None:
     assert shop.shown("A-1").quantities["Dallas"] == 9
 
 
-def test_a_key_still_in_flight_is_told_to_wait(open_shop: Any) -> None:
+def test_a_key_still_in_flight_gets_an_error_to_retry_later(open_shop: Any) -> None:
     shop = open_shop(delay_s=(3.0, 3.0))
     ids = shop.seed("A-1")
     # One second apart, while the first takes three.
@@ -100,7 +100,7 @@ def test_a_key_is_forgotten_after_a_day(shop: Any) -> None:
     assert len(shop.simulator.double_writes()) == 1
 
 
-def test_what_we_believe_is_there_must_be_said_even_if_it_is_null(shop: Any) -> None:
+def test_the_expected_quantity_is_required_even_if_null(shop: Any) -> None:
     ids = shop.seed("A-1")
     entry = shop.quantity(ids, "Dallas", 9)
     del entry["changeFromQuantity"]
@@ -109,7 +109,7 @@ def test_what_we_believe_is_there_must_be_said_even_if_it_is_null(shop: Any) -> 
     assert not shop.simulator.effects
 
 
-def test_a_stale_belief_stops_the_whole_call_and_is_named_by_its_index(shop: Any) -> None:
+def test_a_stale_expected_quantity_rejects_the_whole_call_and_names_its_index(shop: Any) -> None:
     many = [shop.seed(f"A-{number}") for number in range(5)]
     entries = [shop.quantity(ids, "Dallas", 9, changeFromQuantity=5) for ids in many]
     entries[3]["changeFromQuantity"] = 4
@@ -193,7 +193,7 @@ def test_a_write_is_double_only_if_nothing_of_its_item_changed(shop: Any) -> Non
     assert [effect.id for effect in shop.simulator.double_writes()] == [two.item]
 
 
-def test_whoever_listens_hears_of_each_effect(shop: Any) -> None:
+def test_a_listener_is_called_for_each_effect(shop: Any) -> None:
     effects = []
     shop.simulator.on_effect = effects.append
     shop.set_stock(shop.quantity(shop.seed("A-1"), "Dallas", 9))

@@ -134,7 +134,7 @@ def test_l5_notices_two_pushers_at_one_shop(simulate: Simulate) -> None:
     assert "L5" in broken(simulate(Parts(pushes=Greedy), "crash:60/h").violations)
 
 
-def test_l5_notices_a_late_settle_that_was_let_in(simulate: Simulate) -> None:
+def test_l5_notices_a_late_push_settle_that_is_accepted(simulate: Simulate) -> None:
     class Lenient(Wrong):
         def settle(self, push_lease: PushLease, pushed: Sequence[Pushed] = (), **more: Any) -> bool:
             self.inner.settle(push_lease, pushed, **more)
@@ -154,7 +154,7 @@ def test_l6_notices_a_change_that_never_reaches_the_shop(simulate: Simulate) -> 
     assert "and not shown" in told(scenario, "L6")
 
 
-def test_l6_notices_a_write_that_the_tables_only_believe_in(
+def test_l6_notices_a_write_that_never_reached_the_shop(
     simulate: Simulate, pool: ConnectionPool
 ) -> None:
     class Lying(Wrong):
@@ -169,7 +169,7 @@ def test_l6_notices_a_write_that_the_tables_only_believe_in(
     assert simulate(Parts(pushes=Lying)).lost > 3
 
 
-def test_l6_notices_a_price_that_nobody_desired(simulate: Simulate) -> None:
+def test_l6_notices_a_price_that_was_not_desired(simulate: Simulate) -> None:
     def dearer(change: Change) -> dict[str, Any]:
         return {"price": str(Decimal(change.desired["price"]) + 1)}
 
@@ -178,7 +178,7 @@ def test_l6_notices_a_price_that_nobody_desired(simulate: Simulate) -> None:
     assert "L7" not in broken(scenario.violations)
 
 
-def test_l6_notices_what_is_put_on_a_shelf_behind_its_back(simulate: Simulate) -> None:
+def test_l6_notices_a_product_that_no_push_created(simulate: Simulate) -> None:
     scenarios: list[Scenario] = []
 
     class Sneaking(Wrong):
@@ -192,7 +192,7 @@ def test_l6_notices_what_is_put_on_a_shelf_behind_its_back(simulate: Simulate) -
     assert broken(scenario.violations).keys() == {"L6"}
 
 
-def test_l7_notices_what_is_written_twice(simulate: Simulate) -> None:
+def test_l7_notices_a_value_that_is_written_twice(simulate: Simulate) -> None:
     class Forgetful(Wrong):
         """Forgets once of each listing that it was written."""
 
@@ -218,7 +218,7 @@ def test_l7_notices_what_is_written_twice(simulate: Simulate) -> None:
     assert broken(scenario.violations)["L7"] >= 2 * doubles
 
 
-def test_l7_notices_a_write_of_which_no_intent_is_stored(simulate: Simulate) -> None:
+def test_l7_notices_a_write_without_a_stored_intent(simulate: Simulate) -> None:
     class Unwritten(Wrong):
         def intend(self, *_: object, **__: object) -> bool:
             return True
@@ -227,7 +227,7 @@ def test_l7_notices_a_write_of_which_no_intent_is_stored(simulate: Simulate) -> 
     assert "no intent is stored" in told(scenario, "L7")
 
 
-def test_l7_notices_an_intent_that_says_something_else(simulate: Simulate) -> None:
+def test_l7_notices_a_write_that_differs_from_its_intent(simulate: Simulate) -> None:
     class Vague(Wrong):
         def intend(self, push_lease: PushLease, intent: Any, **more: Any) -> bool:
             vague = [{**write, "quantity": 0, "price": "1"} for write in intent.writes]
@@ -236,7 +236,7 @@ def test_l7_notices_an_intent_that_says_something_else(simulate: Simulate) -> No
     assert "no intent is stored" in told(simulate(Parts(pushes=Vague)), "L7")
 
 
-def test_l7_notices_an_older_state_that_overtakes_a_newer(simulate: Simulate) -> None:
+def test_l7_notices_an_older_state_that_replaces_a_newer(simulate: Simulate) -> None:
     def relapsing(app: App) -> App:
         def open_shop(shop: Shop) -> Any:
             return Relapsing(app.new_storefront(shop))
@@ -281,11 +281,11 @@ def test_l8_notices_a_part_that_leaves_the_sale_without_evidence(
     assert "without evidence" in told(scenario, "L8")
 
 
-def test_l9_notices_a_price_that_nobody_approved(simulate: Simulate) -> None:
+def test_l9_notices_a_price_that_was_not_approved(simulate: Simulate) -> None:
     assert "approved" in told(simulate(desiring(lambda _change: {"price": "9999.00"})), "L9")
 
 
-def test_l9_lets_a_price_go_back_to_ours_from_wherever_a_merchant_put_it(
+def test_l9_allows_a_return_to_our_price_after_a_merchants_edit(
     simulate: Simulate,
 ) -> None:
     def hourly(settings: Settings) -> Settings:
@@ -296,7 +296,7 @@ def test_l9_lets_a_price_go_back_to_ours_from_wherever_a_merchant_put_it(
     assert scenario.people.edits > 50
 
 
-def test_l6_notices_an_edit_that_nobody_repairs(simulate: Simulate) -> None:
+def test_l6_notices_an_edit_that_is_not_repaired(simulate: Simulate) -> None:
     def blind(app: App) -> App:
         return replace(app, push_rule=replace(app.push_rule, verify_every=None))
 
@@ -307,7 +307,7 @@ def test_l6_notices_an_edit_that_nobody_repairs(simulate: Simulate) -> None:
     assert "is desired" in told(scenario, "L6")
 
 
-def test_l10_notices_a_write_in_anothers_shop(simulate: Simulate) -> None:
+def test_l10_notices_a_write_in_another_sellers_shop(simulate: Simulate) -> None:
     other = {"seller-1": "seller-2", "seller-2": "seller-1"}
 
     def astray(app: App) -> App:
@@ -321,7 +321,7 @@ def test_l10_notices_a_write_in_anothers_shop(simulate: Simulate) -> None:
     assert "written for seller-" in told(scenario, "L10")
 
 
-def test_l10_notices_an_push_lease_with_anothers_listing(simulate: Simulate) -> None:
+def test_l10_notices_a_push_lease_with_another_sellers_listing(simulate: Simulate) -> None:
     class Mixing(Wrong):
         def claim(self, shop: Shop, **more: Any) -> PushLease | None:
             push_lease = self.inner.claim(shop, **more)

@@ -118,7 +118,7 @@ def test_l2_notices_a_call_that_leaves_one_seat_empty(run: Run) -> None:
     assert run(Parts(app=nine))["L2"] > 0
 
 
-def test_l2_notices_that_a_second_seller_is_left_behind(run: Run) -> None:
+def test_l2_notices_a_second_seller_that_is_left_out(run: Run) -> None:
     class OneSeller(Wrong):
         def claim(self, skus: list[Sku], **more: object) -> list[Listing]:
             listings = self.inner.claim(skus, **more)
@@ -129,7 +129,7 @@ def test_l2_notices_that_a_second_seller_is_left_behind(run: Run) -> None:
     assert run(Parts(schedule=OneSeller), sellers=2, days=0.1)["L2"] > 0
 
 
-def test_l3_notices_a_policy_that_comes_back_too_late(run: Run) -> None:
+def test_l3_notices_a_policy_that_reads_too_late(run: Run) -> None:
     def lazy(app: App) -> App:
         class InThirtyHours(Rolling):
             def next_read(self, result: ReadResult) -> Next:
@@ -151,7 +151,7 @@ def test_l5_notices_a_listing_that_two_workers_hold(run: Run) -> None:
     assert "L5" in run(Parts(schedule=Greedy), "crash:20/h")
 
 
-def test_l5_notices_that_a_late_settle_was_let_in(run: Run, pool: ConnectionPool) -> None:
+def test_l5_notices_a_late_settle_that_is_accepted(run: Run, pool: ConnectionPool) -> None:
     class Unfenced(Wrong):
         def settle(self, settlements: list[Settlement], **more: object) -> int:
             with pool.connection() as connection:
@@ -176,14 +176,14 @@ def test_l6_notices_a_read_that_was_stored_wrongly(run: Run) -> None:
     assert run(tampering(off_by_one))["L6"] > 0
 
 
-def test_l6_notices_a_change_that_was_seen_and_not_wanted(run: Run) -> None:
+def test_l6_notices_an_observed_change_that_is_not_desired(run: Run) -> None:
     def forgetful(settlement: Settlement) -> Settlement:
         return replace(settlement, desired=settlement.listing.desired)
 
     assert run(tampering(forgetful))["L6"] > 0
 
 
-def test_l8_notices_that_a_failed_call_is_charged_to_its_listings(run: Run) -> None:
+def test_l8_notices_a_failed_call_that_counts_against_its_listings(run: Run) -> None:
     class Blaming(Wrong):
         def release(self, listings: list[Listing], **_more: object) -> int:
             now = listings[0].next_sync_at
@@ -203,7 +203,7 @@ def test_l8_notices_that_a_failed_call_is_charged_to_its_listings(run: Run) -> N
     assert run(Parts(schedule=Blaming), "error:30%", days=1)["L8"] > 0
 
 
-def test_l8_notices_that_an_innocent_is_parked(run: Run) -> None:
+def test_l8_notices_a_parked_listing_without_a_fault(run: Run) -> None:
     def harsh(settlement: Settlement) -> Settlement:
         is_failed = settlement.outcome is Outcome.FAILED
         return replace(settlement, is_parked=True, failures=5) if is_failed else settlement
@@ -234,7 +234,7 @@ def test_l9_notices_a_price_that_must_not_reach_the_shop(run: Run, harm: dict[st
 CRASH: dict[str, Any] = {"products": 60, "days": 1.1, "crash_at_s": 60.0}
 
 
-def test_a_crash_of_prices_is_held_and_breaks_no_law(run: Run) -> None:
+def test_a_collapse_of_prices_is_held_and_breaks_no_law(run: Run) -> None:
     assert run(Parts(), **CRASH) == {}
 
 
@@ -274,9 +274,7 @@ def test_l8_notices_a_failure_that_takes_a_part_off_sale_before_it_is_parked(run
     assert run(tampering(hasty), "vanish:3@01:00", products=60, days=1.1)["L8"] > 0
 
 
-def test_l10_notices_that_one_sellers_read_writes_anothers_row(
-    run: Run, pool: ConnectionPool
-) -> None:
+def test_l10_notices_a_read_that_writes_another_sellers_row(run: Run, pool: ConnectionPool) -> None:
     class Leaking(Wrong):
         def claim(self, skus: list[Sku], **more: object) -> list[Listing]:
             listings = self.inner.claim(skus, **more)
@@ -297,7 +295,9 @@ def test_l10_notices_that_one_sellers_read_writes_anothers_row(
     assert run(Parts(schedule=Leaking), sellers=2, days=0.1)["L10"] > 0
 
 
-def test_the_hourly_look_notices_a_hand_in_the_table(run: Run, pool: ConnectionPool) -> None:
+def test_the_hourly_comparison_notices_a_row_changed_by_hand(
+    run: Run, pool: ConnectionPool
+) -> None:
     class Meddling(Wrong):
         def rescue(self, now: datetime) -> int:
             with pool.connection() as connection:
@@ -312,7 +312,7 @@ def test_the_hourly_look_notices_a_hand_in_the_table(run: Run, pool: ConnectionP
 
 
 @pytest.mark.parametrize("lapse", ({"sentence": ""}, {"until": None}))
-def test_a_listing_that_cannot_say_what_it_waits_for_breaks_l13(
+def test_l13_notices_a_listing_without_a_reason(
     pool: ConnectionPool, tmp_path: Path, lapse: dict[str, Any]
 ) -> None:
     plan = Plan(world=seeded_world(products=30, days=0.1, seed=1), days=0.1)
@@ -325,9 +325,7 @@ def test_a_listing_that_cannot_say_what_it_waits_for_breaks_l13(
     assert scenario.violations.counts["L13"] > 0
 
 
-def test_l1_notices_whoever_joins_call_while_everything_is_paused(
-    run: Run, pool: ConnectionPool
-) -> None:
+def test_l1_notices_a_call_while_everything_is_paused(run: Run, pool: ConnectionPool) -> None:
     class Deaf(Wrong):
         """Ends every pause before it looks, as if nobody had paused."""
 
