@@ -176,11 +176,10 @@ class App:
             watched.seller = shop.user_id
             if shop.id not in opened:
                 storefront = self.new_storefront(shop)
-                gate.know(
-                    providers.shop_limit(
-                        self.settings, shop.domain, restore_per_s=self.shop_restore_per_s
-                    )
+                limit = providers.shop_limit(
+                    self.settings, shop.domain, restore_per_s=self.shop_restore_per_s
                 )
+                gate.know(replace(limit, key=storefront.limit_key))
                 opened[shop.id] = storefront
             return opened[shop.id]
 
