@@ -27,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from headway.core.monitoring.rules import LIMITS
+from headway.core.monitoring.rules import THRESHOLDS
 from headway.errors import ConfigError
 
 PREFIXES = ("HEADWAY_", "SYNC_")
@@ -279,8 +279,10 @@ class Settings(BaseModel):
         {"free": 1440, "starter": 1440, "growth": 1440, "pro": 1440},
         "minutes within which 95 % of a seller's parts were read, by tier; watched, not enforced",
     )
-    alert_limits: dict[str, Annotated[float, Field(ge=0)]] = _setting(
-        "HEADWAY_ALERTS", dict(LIMITS), "from which number on an alert is raised; see docs/runbook"
+    alert_thresholds: dict[str, Annotated[float, Field(ge=0)]] = _setting(
+        "HEADWAY_ALERTS",
+        dict(THRESHOLDS),
+        "from which number on an alert is raised; see docs/runbook",
     )
     notify_urls: SecretStr = _setting(
         "HEADWAY_NOTIFY_URLS",
@@ -346,7 +348,7 @@ class Settings(BaseModel):
         "kind_intervals_min",
         "order_quotas",
         "promises_min",
-        "alert_limits",
+        "alert_thresholds",
         mode="before",
     )
     @classmethod
@@ -356,11 +358,11 @@ class Settings(BaseModel):
         usual = cls.model_fields[info.field_name].default
         return {**usual, **given} if isinstance(given, dict) else given
 
-    @field_validator("alert_limits")
+    @field_validator("alert_thresholds")
     @classmethod
     def _are_alerts(cls, given: dict[str, float]) -> dict[str, float]:
         """Refuse a number for what has none: it would change nothing, and nobody would notice."""
-        if unknown := given.keys() - LIMITS.keys():
+        if unknown := given.keys() - THRESHOLDS.keys():
             raise ValueError(f"no alert with a number is called {', '.join(sorted(unknown))}")
         return given
 

@@ -8,10 +8,11 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.app import App, build
-from headway.app.monitoring import alert_watch
+from headway.app.monitoring import alert_monitor
 from headway.config import Settings
-from headway.core.monitoring.alert_state import AlertPhase, News
-from headway.core.monitoring.rules import BY_NAME, Severity
+from headway.core.monitoring.alert_state import AlertChange, AlertPhase
+from headway.core.monitoring.alerts import Severity
+from headway.core.monitoring.rules import BY_NAME
 from headway.operations.alerts import alerts
 from headway.operations.callers import operator
 from headway_lab.simulators.boeing import SignIn
@@ -172,8 +173,8 @@ class Room:
         )
         self.app: App = build(settings, clock, pool)
         self.clock = clock
-        self.told: list[News] = []
-        self.look = alert_watch(self.app, hears=self.told.append)
+        self.told: list[AlertChange] = []
+        self.look = alert_monitor(self.app, on_change=self.told.append)
 
     def bring_about(self, cause: Cause) -> None:
         self.do(cause.does)
@@ -192,7 +193,7 @@ class Room:
         for minute in range(count):
             self.told.clear()
             self.look(self.clock.now())
-            told += [(minute, each.state.alert.name, each.word) for each in self.told]
+            told += [(minute, each.state.alert.name, each.phase) for each in self.told]
             self.clock.sleep(60)
         return told
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from headway.app.monitoring import alert_watch
+from headway.app.monitoring import alert_monitor
 from headway_lab.simulation.crashes import SkewedClock
 
 SKUS = tuple(f"P{n}" for n in range(10))
@@ -147,7 +147,7 @@ def test_a_tick_judges_each_minute_what_is_wrong_and_two_of_them_tell_it_once(
     make_line: Callable[..., Any],
 ) -> None:
     line = make_line(notify_urls="json://127.0.0.1:1/x")
-    first, second = (line.app.tick(watch=alert_watch(line.app)) for _ in range(2))
+    first, second = (line.app.tick(watch=alert_monitor(line.app)) for _ in range(2))
     line.ask(
         "INSERT INTO breaker (limit_key, failures, open_until, opened_at, reason)"
         " VALUES (%s, 3, %s, %s, 'HTTP 503')",

@@ -9,7 +9,8 @@ import pytest
 from tests.monitoring.prometheus import Programs
 from tests.monitoring.prometheus_server import EXPORTED
 
-from headway.core.monitoring.rules import LIMITS, RULES, Rule
+from headway.core.monitoring.alerts import AlertRule
+from headway.core.monitoring.rules import RULES, THRESHOLDS
 from headway.observe.metrics import GAUGES
 from headway.observe.prometheus_rules import alert_name, prometheus_rules
 
@@ -63,7 +64,7 @@ BEGINS_MIN, LASTS_MIN = 400, 20
 
 def test_the_file_is_what_the_command_writes() -> None:
     assert EXPORTED.read_text(encoding="utf-8") == prometheus_rules(), (
-        "write it anew: headway alerts --prometheus-rules > deploy/prometheus/headway.rules.yml"
+        "write it again: headway alerts --prometheus-rules > deploy/prometheus/headway.rules.yml"
     )
 
 
@@ -73,7 +74,7 @@ def test_every_figure_that_a_rule_asks_for_is_a_metric_of_ours() -> None:
 
 
 def test_a_deployments_own_numbers_are_in_its_rules() -> None:
-    assert 'headway_hour{what="overdue"} > 7)' in prometheus_rules({**LIMITS, "overdue": 7})
+    assert 'headway_hour{what="overdue"} > 7)' in prometheus_rules({**THRESHOLDS, "overdue": 7})
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def test_promtool_reads_the_rules(promtool: str) -> None:
     run(promtool, "check", "rules", str(EXPORTED))
 
 
-def trial(rule: Rule) -> dict[str, object]:
+def trial(rule: AlertRule) -> dict[str, object]:
     """Let one thing go wrong after a while, and say when the rule must fire and be over."""
     begins, ends = BEGINS_MIN, BEGINS_MIN + LASTS_MIN
     series = []
@@ -100,7 +101,9 @@ def trial(rule: Rule) -> dict[str, object]:
         wrong = WRONG[rule.name].get(name, well)
         values = f"{well:g}x{begins - 1} {wrong:g}x{LASTS_MIN - 1} {well:g}x60"
         series.append({"series": name, "values": values})
-    after, over = (int(span.total_seconds() // 60) for span in (rule.after, rule.over))
+    after, over = (
+        int(span.total_seconds() // 60) for span in (rule.fires_after, rule.resolves_after)
+    )
     quiet = begins - 1
     asked = [
         (quiet, False),

@@ -14,12 +14,11 @@ from psycopg_pool import ConnectionPool
 from headway.app.monitoring import notify_urls
 from headway.config import Settings
 from headway.core.catalog.listings import Done, Wait
-from headway.core.monitoring.alerts import Alert
-from headway.core.monitoring.messages import message_of
-from headway.core.monitoring.rules import Severity
+from headway.core.monitoring.alerts import Alert, Severity
+from headway.core.monitoring.messages import alert_message
 from headway.engine.notify import Notify
 from headway.errors import ConfigError
-from headway.observe.notify import AppriseMessenger
+from headway.observe.notify import AppriseSender
 from headway.store.monitoring.alert_states import AlertStates
 from headway.store.monitoring.outbox import Outbox
 from headway_lab.virtual_clock import VirtualClock
@@ -75,7 +74,7 @@ def fired(pool: ConnectionPool) -> Outbox:
         states.update(
             [DOWN],
             now,
-            write=lambda news, now=now: message_of(news, now, base="https://hw.test"),
+            write=lambda news, now=now: alert_message(news, now, base="https://hw.test"),
         )
     return Outbox(pool)
 
@@ -97,7 +96,7 @@ def drive(notify: Notify, clock: VirtualClock) -> list[str]:
 def test_a_message_reaches_every_address_once_with_its_links(
     listener: Listener, fired: Outbox, clock: VirtualClock
 ) -> None:
-    messenger = AppriseMessenger([listener.url("a"), listener.url("b")])
+    messenger = AppriseSender([listener.url("a"), listener.url("b")])
     clock.sleep(120)
     drive(Notify(clock=clock, outbox=fired, messenger=messenger), clock)
     assert sorted(listener.paths) == ["/a", "/b"]
@@ -112,7 +111,7 @@ def test_only_the_address_that_failed_is_tried_again(
     listener: Listener, fired: Outbox, clock: VirtualClock
 ) -> None:
     listener.status["/b"] = 503
-    messenger = AppriseMessenger([listener.url("a"), listener.url("b")])
+    messenger = AppriseSender([listener.url("a"), listener.url("b")])
     notify = Notify(clock=clock, outbox=fired, messenger=messenger)
     clock.sleep(120)
     first = notify.step()
@@ -131,7 +130,7 @@ def test_who_dies_after_sending_sends_it_again_under_the_same_mark(
         def note(self, *_given: Any) -> bool:
             raise KeyboardInterrupt
 
-    messenger = AppriseMessenger([listener.url("a")])
+    messenger = AppriseSender([listener.url("a")])
     clock.sleep(120)
     with pytest.raises(KeyboardInterrupt):
         Notify(clock=clock, outbox=Dying(fired._pool), messenger=messenger).step()
@@ -149,14 +148,14 @@ def test_no_secret_of_an_address_is_said_or_logged(
     caplog.set_level(logging.DEBUG)
     listener.status[f"/{SECRET}"] = 403
     gone = f"json://me:{SECRET}@127.0.0.1:1/x"
-    messenger = AppriseMessenger([listener.url(SECRET), gone])
+    messenger = AppriseSender([listener.url(SECRET), gone])
     said = [
         messenger.send(target, title="t", body="b", severity=Severity.WARNING)
         for target in messenger.targets
     ]
     assert said == ["json (1 of 2): HTTP 403", "json (2 of 2): could not be reached"]
     with pytest.raises(ConfigError) as refused:
-        AppriseMessenger([f"nosuch://{SECRET}"])
+        AppriseSender([f"nosuch://{SECRET}"])
     printed = capfd.readouterr()
     everything = f"{said} {refused.value} {caplog.text} {printed.out} {printed.err} {messenger!r}"
     assert SECRET not in everything

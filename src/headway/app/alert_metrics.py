@@ -1,4 +1,4 @@
-"""The signs that alerts are judged by: of everybody, counted for it; of one seller, as shown."""
+"""The measurements for alert rules, counted for all sellers or taken from one seller's view."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,8 +7,8 @@ from headway.app import App
 from headway.app.providers import supplier_key
 from headway.app.rules import MINUTE_S
 from headway.core.limits.state import UNKNOWN
-from headway.core.monitoring.alerts import TOKEN_NOTICE
-from headway.core.monitoring.burn_rate import burn
+from headway.core.monitoring.account_rules import TOKEN_NOTICE
+from headway.core.monitoring.burn_rate import FAST, SLOW, burn
 from headway.core.monitoring.metrics import (
     AlertMetrics,
     ConnectionMetric,
@@ -16,7 +16,6 @@ from headway.core.monitoring.metrics import (
     TierMetric,
     TokenMetric,
 )
-from headway.core.monitoring.rules import FAST, SLOW
 from headway.core.pauses import Pause
 from headway.store.accounts.credentials import Credentials
 from headway.store.catalog.counts import count_listings
@@ -28,17 +27,17 @@ from headway.store.status import Overview
 
 
 def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> AlertMetrics:
-    """Count the signs of everybody's line, shops and accounts."""
-    settings, pulse = app.settings, MinuteCounters(app.pool)
+    """Measure the supplier queues, shops and accounts of all sellers."""
+    settings, counters = app.settings, MinuteCounters(app.pool)
     status = app.limiter.status(app.limit_key)
-    # Every limiter waits out one window when it begins, which is no trouble.
+    # Every limiter waits for one window when it starts; that is no reason for an alert.
     is_known = status.reason != UNKNOWN
     free_at = status.promised_at or status.next_free_at
     pace_s = max(settings.rate_gap_s, MINUTE_S / settings.rate_limit)
     wait_s = (free_at - now).total_seconds() - pace_s if is_known else 0.0
     with guarded(), app.pool.connection() as connection:
         counts, _, oldest_read_at = count_listings(connection, now, app.rule.seat_rule.slack, None)
-    troubles = pulse.troubles()
+    troubles = counters.troubles()
     limit_keys = {row.name: supplier_key(row) for row in Suppliers(app.pool).all()}
     breakers = app.breakers.load_all(list(limit_keys.values()))
     return AlertMetrics(
@@ -49,7 +48,7 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
             for name, limit_key in limit_keys.items()
             if breakers[limit_key].is_open
         },
-        hour=pulse.read(
+        hour=counters.read(
             now, limit_keys=[app.limit_key, *limit_keys.values()], permit_wait_s=max(0.0, wait_s)
         ),
         calls_paused_until=status.paused_until if is_known else None,
@@ -69,13 +68,13 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
         dead_jobs=troubles.dead_jobs,
         quotas=[
             QuotaMetric(
-                platform=each.platform,
-                left=each.left,
-                limit=each.limit,
-                room_at=each.forecast.room_at,
-                paused_until=each.paused_until,
+                platform=budget.platform,
+                left=budget.left,
+                limit=budget.limit,
+                room_at=budget.forecast.room_at,
+                paused_until=budget.paused_until,
             )
-            for each in app.account_queries.budgets(now)
+            for budget in app.account_queries.budgets(now)
         ],
         tokens=Credentials(app.pool).ending(
             now + TOKEN_NOTICE, client_id=settings.shopify_client_id
@@ -84,75 +83,75 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
 
 
 def alert_metrics_of(
-    seen: Overview, *, pauses: Sequence[Pause], tokens: Sequence[TokenMetric]
+    overview: Overview, *, pauses: Sequence[Pause], tokens: Sequence[TokenMetric]
 ) -> AlertMetrics:
-    """Return the signs in a seller's overview; what all sellers share is not in it."""
-    front, lane = seen.storefront, seen.accounts
-    is_known = seen.gate.pause_reason != UNKNOWN
+    """Return the measurements in a seller's overview; what all sellers share is not in it."""
+    front, lane = overview.storefront, overview.accounts
+    is_known = overview.gate.pause_reason != UNKNOWN
     return AlertMetrics(
-        now=seen.now,
-        breaker=seen.breaker,
-        calls_paused_until=seen.gate.paused_until if is_known else None,
-        calls_paused_reason=seen.gate.pause_reason,
+        now=overview.now,
+        breaker=overview.breaker,
+        calls_paused_until=overview.gate.paused_until if is_known else None,
+        calls_paused_reason=overview.gate.pause_reason,
         pauses=pauses,
-        stale=seen.counts.stale,
-        total=seen.counts.total,
-        oldest_read_at=seen.oldest_read_at,
+        stale=overview.counts.stale,
+        total=overview.counts.total,
+        oldest_read_at=overview.oldest_read_at,
         held=front.held_count,
-        held_since=min((each.at for each in front.held), default=None),
-        failing=seen.counts.failing,
-        refused=sum(each.failing for each in front.shops),
-        refusals_in_a_row=max((each.failures for each in front.failing), default=0),
-        parked=seen.counts.parked,
-        connections=_connections(seen),
+        held_since=min((change.at for change in front.held), default=None),
+        failing=overview.counts.failing,
+        refused=sum(shop.failing for shop in front.shops),
+        refusals_in_a_row=max((listing.failures for listing in front.failing), default=0),
+        parked=overview.counts.parked,
+        connections=_connections(overview),
         dead_jobs=lane.dead_count,
         tokens=tokens,
     )
 
 
-def _connections(seen: Overview) -> list[ConnectionMetric]:
-    """Return every account that is lost, and the shops that do not answer."""
-    lost = [
+def _connections(overview: Overview) -> list[ConnectionMetric]:
+    """Return the disconnected accounts, and the shops that do not answer."""
+    disconnected = [
         ConnectionMetric(
-            seller=each.user_id,
-            name=f"{each.platform} {each.shop}",
+            seller=account.user_id,
+            name=f"{account.platform} {account.shop}",
             is_connected=False,
-            trouble=each.trouble,
+            trouble=account.trouble,
         )
-        for each in seen.accounts.accounts
-        if not each.is_connected
+        for account in overview.accounts.accounts
+        if not account.is_connected
     ]
     down = [
         ConnectionMetric(
-            seller=each.user_id,
-            name=f"shopify {each.shop}",
+            seller=shop.user_id,
+            name=f"shopify {shop.shop}",
             is_connected=True,
-            trouble=each.trouble,
+            trouble=shop.trouble,
         )
-        for each in seen.storefront.shops
-        if each.is_connected and each.trouble
+        for shop in overview.storefront.shops
+        if shop.is_connected and shop.trouble
     ]
-    return [*lost, *down]
+    return [*disconnected, *down]
 
 
 def promises_of(samples: Sequence[Freshness], now: datetime) -> list[TierMetric]:
-    """Return how each tier's promise stands, by the samples of the last hours."""
+    """Return each tier's promise and burn rates, from the samples of the last hours."""
     if not samples:
         return []
     newest = samples[-1]
     metrics = []
-    for each in newest.tiers:
+    for tier in newest.tiers:
         kept = [
-            (sample.at, tier.kept_share)
+            (sample.at, past.kept_share)
             for sample in samples
-            for tier in sample.tiers
-            if tier.tier is each.tier and tier.kept_share is not None
+            for past in sample.tiers
+            if past.tier is tier.tier and past.kept_share is not None
         ]
         metrics.append(
             TierMetric(
-                tier=each.tier,
-                promise_min=each.promise_min,
-                kept_share=1.0 if each.kept_share is None else each.kept_share,
+                tier=tier.tier,
+                promise_min=tier.promise_min,
+                kept_share=1.0 if tier.kept_share is None else tier.kept_share,
                 burn_fast=burn(kept, now, FAST, promised=KEPT_SHARE),
                 burn_slow=burn(kept, now, SLOW, promised=KEPT_SHARE),
                 at=newest.at,

@@ -5,7 +5,7 @@ import threading
 from dataclasses import replace
 
 from headway.app import App
-from headway.app.monitoring import alert_watch
+from headway.app.monitoring import alert_monitor
 from headway.core.accounts.jobs import PlatformName
 from headway.core.dispatch import Subject, Verb, supplier_of
 from headway.engine.dispatch import Dispatcher, DispatchRule, Report, Send, TickLoop, Worker
@@ -65,7 +65,7 @@ def new_tick_loop(app: App, *, send: Send, rule: DispatchRule) -> TickLoop:
         suppliers=Suppliers(app.pool),
         shops=app.pushes,
         jobs=app.jobs,
-        tick=app.tick(watch=alert_watch(app)).step,
+        tick=app.tick(watch=alert_monitor(app)).step,
         send=send,
         rule=rule,
         verify_every=app.push_rule.verify_every,

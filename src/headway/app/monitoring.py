@@ -1,4 +1,4 @@
-"""The watch of one application, and who is told of it."""
+"""The check of the alert rules that each tick makes, and the notifications that follow."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from headway.app import App
 from headway.app.alert_metrics import alert_metrics_now
 from headway.config import Settings
-from headway.core.monitoring.alert_state import News
-from headway.core.monitoring.alerts import alerts
-from headway.core.monitoring.messages import Message, Quiet, message_of
+from headway.core.monitoring.alert_state import AlertChange
+from headway.core.monitoring.messages import Message, QuietHours, alert_message
+from headway.core.monitoring.rules import current_alerts
 from headway.engine.notify import Notify
-from headway.observe.notify import AppriseMessenger
+from headway.observe.notify import AppriseSender
 from headway.store.monitoring.alert_states import AlertStates
 from headway.store.monitoring.outbox import Outbox
 from headway.store.pauses import Pauses
@@ -19,51 +19,52 @@ EVERY = timedelta(minutes=1)
 ACTOR = "watch"
 
 
-def alert_watch(
-    app: App, *, hears: Callable[[News], None] = lambda _news: None
+def alert_monitor(
+    app: App, *, on_change: Callable[[AlertChange], None] = lambda _change: None
 ) -> Callable[[datetime], datetime]:
-    """Make what a tick does each minute: judge what is wrong, and write down whom to tell what.
+    """Return the step that checks the alert rules each minute and queues messages.
 
-    Where nobody is to be told, nothing is written to tell: who is set later hears no old news.
+    Without an address to notify, no message is queued: an address that is added later gets no old
+    messages.
     """
     app = app.as_person(actor=ACTOR)
     states, outbox = AlertStates(app.pool), Outbox(app.pool)
-    settings, quiet = app.settings, quiet_of(app.settings)
-    base, tells = settings.public_url.rstrip("/"), bool(notify_urls(settings))
+    settings, quiet = app.settings, quiet_hours(app.settings)
+    base, has_targets = settings.public_url.rstrip("/"), bool(notify_urls(settings))
 
-    def look(now: datetime) -> datetime:
-        def write(news: News) -> Message | None:
-            return message_of(news, now, base=base, quiet=quiet) if tells else None
+    def check(now: datetime) -> datetime:
+        def write(change: AlertChange) -> Message | None:
+            return alert_message(change, now, base=base, quiet=quiet) if has_targets else None
 
         metrics = alert_metrics_now(
             app, app.clock.now(), pauses=Pauses(app.pool).standing(app.clock.now())
         )
-        current = alerts(metrics, settings.alert_limits)
-        for news in states.update(current, now, write=write) or ():
-            hears(news)
-        if tells:
+        alerts = current_alerts(metrics, settings.alert_thresholds)
+        for change in states.update(alerts, now, write=write) or ():
+            on_change(change)
+        if has_targets:
             outbox.gather(now, quiet=quiet)
         return now + EVERY
 
-    return look
+    return check
 
 
 def notify_of(app: App) -> Notify | None:
-    """Make what sends messages; None if nobody is to be told. Raises ConfigError."""
+    """Return the step that sends messages; None without an address. Raises ConfigError."""
     urls = notify_urls(app.settings)
     if not urls:
         return None
-    return Notify(clock=app.clock, outbox=Outbox(app.pool), messenger=AppriseMessenger(urls))
+    return Notify(clock=app.clock, outbox=Outbox(app.pool), messenger=AppriseSender(urls))
 
 
 def notify_urls(settings: Settings) -> list[str]:
-    """Return the addresses, each once."""
+    """Return the addresses without duplicates."""
     return list(dict.fromkeys(settings.notify_urls.get_secret_value().split()))
 
 
-def quiet_of(settings: Settings) -> Quiet | None:
-    """Return the quiet hours, if there are any."""
+def quiet_hours(settings: Settings) -> QuietHours | None:
+    """Return the quiet hours, if the settings have any."""
     if settings.notify_quiet is None:
         return None
     begins, ends = settings.notify_quiet
-    return Quiet(begins=begins, ends=ends)
+    return QuietHours(begins=begins, ends=ends)

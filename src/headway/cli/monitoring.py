@@ -19,7 +19,7 @@ from headway.cli.times import instant
 from headway.core.catalog.listings import Sku
 from headway.core.reasons import format_time
 from headway.errors import InvalidError
-from headway.observe.prometheus_rules import prometheus_rules
+from headway.observe.prometheus_rules import prometheus_rules, runbook_index
 from headway.operations import alerts as alert_operations
 from headway.operations import history
 from headway.operations import limits as limit_operations
@@ -67,9 +67,10 @@ def alerts(
     *,
     rules: Annotated[
         bool,
-        typer.Option(
-            "--prometheus-rules", help="Write the rules of the watch for Prometheus instead."
-        ),
+        typer.Option("--prometheus-rules", help="Print the alert rules for Prometheus instead."),
+    ] = False,
+    runbook: Annotated[
+        bool, typer.Option("--runbook", help="Print the index of the runbook instead.")
     ] = False,
     server: Server = None,
     as_json: AsJson = False,
@@ -79,7 +80,10 @@ def alerts(
     The worst comes first.
     """
     if rules:
-        sys.stdout.write(prometheus_rules(config.load().alert_limits))
+        sys.stdout.write(prometheus_rules(config.load().alert_thresholds))
+        return
+    if runbook:
+        sys.stdout.write(runbook_index())
         return
     with open_client(server) as client:
         standing = client.call(alert_operations.alerts).alerts

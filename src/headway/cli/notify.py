@@ -6,8 +6,8 @@ from headway import config
 from headway.app.monitoring import notify_urls
 from headway.cli.output import AsJson, emit, table
 from headway.clock import SystemClock, fresh_id
-from headway.core.monitoring.messages import mark_of
-from headway.core.monitoring.rules import Severity
+from headway.core.monitoring.alerts import Severity
+from headway.core.monitoring.messages import message_mark
 from headway.errors import ConfigError
 
 SUMMARY = "Send a message to everybody who is told of alerts, to see that it arrives."
@@ -30,14 +30,14 @@ def send_test(*, as_json: AsJson = False) -> None:
     urls = notify_urls(settings)
     if not urls:
         raise ConfigError("nobody is told of alerts: set HEADWAY_NOTIFY_URLS")
-    from headway.observe.notify import AppriseMessenger  # noqa: PLC0415 - slow to import
+    from headway.observe.notify import AppriseSender  # noqa: PLC0415 - slow to import
 
-    messenger = AppriseMessenger(urls)
+    messenger = AppriseSender(urls)
     now = SystemClock().now()
     base = settings.public_url.rstrip("/")
     lines = [f"Sent by headway notify test at {now:%Y-%m-%d %H:%M:%S} UTC. Alerts come like this."]
     lines += [f"Page: {base}/"] * bool(base)
-    body = "\n".join([*lines, f"Message {mark_of(fresh_id())}"])
+    body = "\n".join([*lines, f"Message {message_mark(fresh_id())}"])
     answers = [
         (
             messenger.name(target),

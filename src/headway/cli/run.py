@@ -12,7 +12,7 @@ import typer
 
 from headway import config
 from headway.app import build
-from headway.app.monitoring import alert_watch, notify_of
+from headway.app.monitoring import alert_monitor, notify_of
 from headway.app.suppliers import HANDS, fetch_all_suppliers
 from headway.cli.console import CommandConsole
 from headway.cli.serving import door, join, show_line, stoppable
@@ -74,7 +74,7 @@ def run(
         stack.callback(runner.stop, STOP_S)
         runner.start(
             bells={"push": bell},
-            tick=app.tick(watch=alert_watch(app)).step,
+            tick=app.tick(watch=alert_monitor(app)).step,
             fetch=lines.step,
             **{f"fetch-{hand}": lines.step for hand in range(2, HANDS + 1)},
             push=app.push(owner).step,

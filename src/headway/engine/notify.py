@@ -10,8 +10,8 @@ from typing import Protocol
 
 from headway.clock import Clock
 from headway.core.catalog.listings import Done, Wait
-from headway.core.monitoring.messages import Letter
-from headway.core.monitoring.rules import Severity
+from headway.core.monitoring.alerts import Severity
+from headway.core.monitoring.messages import ClaimedMessage
 
 POLL = timedelta(seconds=10)
 
@@ -19,20 +19,20 @@ POLL = timedelta(seconds=10)
 class OutboxPort(Protocol):
     """Messages that wait to be sent."""
 
-    def claim(self, now: datetime) -> Letter | None:
+    def claim(self, now: datetime) -> ClaimedMessage | None:
         """Lease the message that has been due longest; None if none is."""
 
     def next_at(self) -> datetime | None:
         """Return when the next message may be sent; None if none waits."""
 
-    def note(self, letter: Letter, target: str) -> bool:
+    def note(self, message: ClaimedMessage, target: str) -> bool:
         """Note that an address has it; False if the message is no longer ours."""
 
-    def settle(self, letter: Letter, error: str, *, now: datetime) -> bool:
+    def settle(self, message: ClaimedMessage, error: str, *, now: datetime) -> bool:
         """End it, or try again later what failed; return whether it has ended."""
 
 
-class Messenger(Protocol):
+class MessageSender(Protocol):
     """Addresses of people, each known by a digest: an address may hold a secret."""
 
     @property
@@ -46,7 +46,7 @@ class Messenger(Protocol):
 class Notify:
     """Sends messages, in a step of its own, so that a slow address keeps nobody from working."""
 
-    def __init__(self, *, clock: Clock, outbox: OutboxPort, messenger: Messenger) -> None:
+    def __init__(self, *, clock: Clock, outbox: OutboxPort, messenger: MessageSender) -> None:
         self._clock = clock
         self._outbox = outbox
         self._messenger = messenger
@@ -54,23 +54,23 @@ class Notify:
     def step(self) -> Done | Wait:
         """Send the message that has been due longest, or say when to look again."""
         now = self._clock.now()
-        letter = self._outbox.claim(now)
-        if letter is None:
+        message = self._outbox.claim(now)
+        if message is None:
             next_at = self._outbox.next_at() or now + POLL
             return Wait(until=max(now, min(next_at, now + POLL)), why="no message waits")
         errors = []
         for target in self._messenger.targets:
-            if target in letter.delivered:
+            if target in message.delivered:
                 continue
             error = self._messenger.send(
-                target, title=letter.title, body=letter.body, severity=letter.severity
+                target, title=message.title, body=message.body, severity=message.severity
             )
             if error:
                 errors.append(error)
-            elif not self._outbox.note(letter, target):
+            elif not self._outbox.note(message, target):
                 return Done(what="another sends this message")
         error = "; ".join(errors)
-        has_ended = self._outbox.settle(letter, error, now=self._clock.now())
+        has_ended = self._outbox.settle(message, error, now=self._clock.now())
         if not error:
-            return Done(what=f"told: {letter.title}")
-        return Done(what=f"not told ({error}){', given up' if has_ended else ''}: {letter.title}")
+            return Done(what=f"told: {message.title}")
+        return Done(what=f"not told ({error}){', given up' if has_ended else ''}: {message.title}")

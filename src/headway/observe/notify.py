@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from headway.core.monitoring.rules import Severity
+from headway.core.monitoring.alerts import Severity
 from headway.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ SILENT = "could not be reached"
 REFUSED = "refused the message"
 
 
-class AppriseMessenger:
+class AppriseSender:
     """Addresses as Apprise writes them, each known by its digest."""
 
     def __init__(self, urls: Sequence[str]) -> None:

@@ -5,9 +5,10 @@ from datetime import datetime
 
 from headway.app.alert_metrics import alert_metrics_now, alert_metrics_of
 from headway.core.access import Need
-from headway.core.monitoring import alerts as rules
-from headway.core.monitoring.alerts import TOKEN_NOTICE, Alert
+from headway.core.monitoring.account_rules import TOKEN_NOTICE
+from headway.core.monitoring.alerts import Alert
 from headway.core.monitoring.metrics import AlertMetrics
+from headway.core.monitoring.rules import current_alerts
 from headway.operations.callers import Caller
 from headway.operations.declaration import operation
 from headway.operations.deployment import status
@@ -32,8 +33,8 @@ def alerts(caller: Caller) -> AlertList:
 
 def alerts_in(caller: Caller, overview: Overview | None) -> tuple[Alert, ...]:
     """Return what is wrong, the worst first, with an overview that was read before."""
-    limits = caller.shared.settings.alert_limits
-    return tuple(rules.alerts(alert_metrics(caller, overview), limits))
+    thresholds = caller.shared.settings.alert_thresholds
+    return tuple(current_alerts(alert_metrics(caller, overview), thresholds))
 
 
 def alert_metrics(caller: Caller, overview: Overview | None = None) -> AlertMetrics:

@@ -1,11 +1,11 @@
-"""The figures that metrics show, from what the screens show."""
+"""The values of the gauges, from the status overview and the alert measurements."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from headway.core.monitoring.alerts import Alert
+from headway.core.monitoring.alerts import Alert, Severity
 from headway.core.monitoring.metrics import AlertMetrics
-from headway.core.monitoring.rules import Severity
+from headway.core.monitoring.rules import measured
 from headway.observe.metrics import MetricValues
 from headway.store.monitoring.freshness import Freshness
 from headway.store.status import Overview
@@ -13,44 +13,46 @@ from headway.store.status import Overview
 NAN = float("nan")
 
 
-def figures_of(
-    seen: Overview,
+def metric_values(
+    overview: Overview,
     metrics: AlertMetrics,
     alerts: Sequence[Alert],
     freshness: Freshness | None = None,
 ) -> MetricValues:
-    """Return the figures in an overview of everybody's."""
-    counts, front, lane = seen.counts, seen.storefront, seen.accounts
-    leaves_at, oldest = seen.next_call.leaves_at, seen.oldest_read_at
-    by_severity = Counter(each.severity for each in alerts)
+    """Return the gauge values of an overview of all sellers."""
+    counts, front, lane = overview.counts, overview.storefront, overview.accounts
+    leaves_at, oldest = overview.next_call.leaves_at, overview.oldest_read_at
+    by_severity = Counter(alert.severity for alert in alerts)
     return MetricValues(
         plain={
-            "supplier_up": float(not seen.breaker.is_open),
-            "supplier_calls_day": seen.spent.day_count,
-            "supplier_calls_day_limit": seen.spent.day_limit,
-            "supplier_calls_minute": seen.spent.minute_count,
-            "fill_ratio": NAN if seen.spent.fill is None else seen.spent.fill,
+            "supplier_up": float(not overview.breaker.is_open),
+            "supplier_calls_day": overview.spent.day_count,
+            "supplier_calls_day_limit": overview.spent.day_limit,
+            "supplier_calls_minute": overview.spent.minute_count,
+            "fill_ratio": NAN if overview.spent.fill is None else overview.spent.fill,
             "next_call_seconds": (
-                NAN if leaves_at is None else max(0.0, (leaves_at - seen.now).total_seconds())
+                NAN if leaves_at is None else max(0.0, (leaves_at - overview.now).total_seconds())
             ),
-            "oldest_read_seconds": (NAN if oldest is None else (seen.now - oldest).total_seconds()),
-            "changes_waiting": sum(each.waiting for each in front.shops),
+            "oldest_read_seconds": (
+                NAN if oldest is None else (overview.now - oldest).total_seconds()
+            ),
+            "changes_waiting": sum(shop.waiting for shop in front.shops),
             "pushes_day": front.written.count,
             "changes_held": front.held_count,
-            "accounts_disconnected": sum(not each.is_connected for each in metrics.connections),
-            "sellers_at_quota": sum(each.orders >= each.orders_max for each in lane.sellers),
+            "accounts_disconnected": sum(not shop.is_connected for shop in metrics.connections),
+            "sellers_at_quota": sum(seller.orders >= seller.orders_max for seller in lane.sellers),
             "permit_delay_seconds": metrics.hour.permit_wait_s,
         },
         by_label={
-            **_ages(seen, freshness),
+            **_ages(overview, freshness),
             "push_lag_seconds": {
                 "0.5": NAN if front.written.p50_s is None else front.written.p50_s,
                 "0.95": NAN if front.written.p95_s is None else front.written.p95_s,
             },
             "failures": {
-                "supplier": seen.breaker.failures,
+                "supplier": overview.breaker.failures,
                 "listing": counts.failing,
-                "shop": sum(each.failing for each in front.shops),
+                "shop": sum(shop.failing for shop in front.shops),
             },
             "jobs": {
                 "running": len(lane.running),
@@ -58,18 +60,18 @@ def figures_of(
                 "dead": lane.dead_count,
             },
             "quota_ratio": {
-                each.platform.value: (each.used + each.reserved) / each.limit
-                for each in lane.budgets
+                budget.platform.value: (budget.used + budget.reserved) / budget.limit
+                for budget in lane.budgets
             },
-            **_wrong(metrics),
-            "alerts": {each.value: by_severity.get(each, 0) for each in Severity},
+            **_alert_values(metrics),
+            "alerts": {severity.value: by_severity.get(severity, 0) for severity in Severity},
         },
     )
 
 
-def _ages(seen: Overview, freshness: Freshness | None) -> dict[str, Mapping[str, float]]:
-    """Return how listings stand, and how old they are."""
-    counts, tiers = seen.counts, () if freshness is None else freshness.tiers
+def _ages(overview: Overview, freshness: Freshness | None) -> dict[str, Mapping[str, float]]:
+    """Return the listings by state, by age and by tier."""
+    counts, tiers = overview.counts, () if freshness is None else freshness.tiers
     return {
         "listings": {
             "fresh": counts.fresh,
@@ -79,16 +81,18 @@ def _ages(seen: Overview, freshness: Freshness | None) -> dict[str, Mapping[str,
             "overdue": counts.overdue,
             "in_call": counts.in_call,
         },
-        "listing_age_listings": {f"{hours:02}": count for hours, count in enumerate(seen.ages_h)},
-        "fresh_ratio": {each.tier.value: each.fresh / each.total for each in tiers if each.total},
+        "listing_age_listings": {
+            f"{hours:02}": count for hours, count in enumerate(overview.ages_h)
+        },
+        "fresh_ratio": {tier.tier.value: tier.fresh / tier.total for tier in tiers if tier.total},
         "promise_kept_ratio": {
-            each.tier.value: each.kept_share for each in tiers if each.kept_share is not None
+            tier.tier.value: tier.kept_share for tier in tiers if tier.kept_share is not None
         },
     }
 
 
-def _wrong(metrics: AlertMetrics) -> dict[str, Mapping[str, float]]:
-    """Return what alerts are judged by and of which there is no other figure."""
+def _alert_values(metrics: AlertMetrics) -> dict[str, Mapping[str, float]]:
+    """Return what only alert rules need."""
     hour = metrics.hour
     return {
         "hour": {
@@ -98,14 +102,7 @@ def _wrong(metrics: AlertMetrics) -> dict[str, Mapping[str, float]]:
             "reads_failed": hour.reads_failed,
             "overdue": hour.overdue,
         },
-        "trouble": {
-            "paused": sum(each.is_wide for each in metrics.pauses),
-            "refusals_in_a_row": metrics.refusals_in_a_row,
-            "stuck": hour.stuck,
-            "shops_down": sum(each.is_connected for each in metrics.connections),
-            "tokens_ending": len(metrics.tokens),
-            "quotas_spent": sum(each.is_spent(metrics.now) for each in metrics.quotas),
-        },
-        "promise_burn_fast": {each.tier: each.burn_fast for each in metrics.promises},
-        "promise_burn_slow": {each.tier: each.burn_slow for each in metrics.promises},
+        "trouble": measured(metrics),
+        "promise_burn_fast": {tier.tier: tier.burn_fast for tier in metrics.promises},
+        "promise_burn_slow": {tier.tier: tier.burn_slow for tier in metrics.promises},
     }

@@ -10,13 +10,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headway import __version__
 from headway.app import App
 from headway.core.access import Need
-from headway.core.monitoring import alerts as rules
+from headway.core.monitoring.rules import current_alerts
 from headway.errors import HeadwayError, StoreError
 from headway.observe.metrics import CONTENT_TYPE
 from headway.operations.alerts import alert_metrics
 from headway.operations.callers import operator
 from headway.operations.deployment import status
-from headway.operations.metrics import figures_of
+from headway.operations.metrics import metric_values
 from headway.store.migrate import require_current
 from headway.web.access import NEED, REFUSALS
 from headway.web.authentication import AuthenticationGate
@@ -79,8 +79,8 @@ def router(app: App) -> APIRouter:
             caller = operator(app, ACTOR)
             overview = status(caller)
             metrics = alert_metrics(caller, overview)
-            alerts = rules.alerts(metrics, app.settings.alert_limits)
-            figures = figures_of(overview, metrics, alerts, app.freshness.latest())
+            alerts = current_alerts(metrics, app.settings.alert_thresholds)
+            figures = metric_values(overview, metrics, alerts, app.freshness.latest())
         except StoreError:
             figures = None
         return Response(app.process_metrics.metrics.render(figures), media_type=CONTENT_TYPE)

@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from headway import config
 from headway.app import App, build
-from headway.app.monitoring import alert_watch
+from headway.app.monitoring import alert_monitor
 from headway.app.suppliers import fetch_all_suppliers
 from headway.cli.console import CommandConsole
 from headway.cli.run import POOL_SIZE
@@ -275,7 +275,7 @@ def _work(runner: EmbeddedRunner, app: App, speed: float) -> None:
     runner.start(
         bells={"push": bell},
         tick=app.tick(
-            every=max(EVERY, timedelta(seconds=TICK_S * speed)), watch=alert_watch(app)
+            every=max(EVERY, timedelta(seconds=TICK_S * speed)), watch=alert_monitor(app)
         ).step,
         fetch=fetch_all_suppliers(app, "demo", wake_push=bell.set).step,
         push=app.push("demo").step,

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.clock import Clock
-from headway.core.monitoring.alert_state import AlertPhase, Key, News
-from headway.core.monitoring.rules import Severity
+from headway.core.monitoring.alert_state import AlertChange, AlertKey, AlertPhase
+from headway.core.monitoring.alerts import Severity
 
 MOMENTS = {
     AlertPhase.FIRED: "fired_at_min",
@@ -32,12 +32,12 @@ class AlertLog:
         self._clock = clock
         self.entries: list[FiredAlert] = []
 
-    def record(self, news: News) -> None:
+    def record(self, change: AlertChange) -> None:
         """Record a change."""
-        alert = news.state.alert
+        alert = change.state.alert
         entry = FiredAlert(
             at_s=self._clock.monotonic(),
-            phase=news.word,
+            phase=change.phase,
             name=alert.name,
             subject=alert.subject,
             severity=alert.severity,
@@ -47,7 +47,7 @@ class AlertLog:
     def figures(self) -> list[dict[str, Any]]:
         """Return the alerts that fired, in order; a moment that did not come is None."""
         alerts: list[dict[str, Any]] = []
-        standing: dict[Key, dict[str, Any]] = {}
+        standing: dict[AlertKey, dict[str, Any]] = {}
         for entry in self.entries:
             key = (entry.name, entry.subject)
             if entry.phase is AlertPhase.FIRED:

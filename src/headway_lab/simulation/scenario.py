@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from headway.app import App, build
-from headway.app.monitoring import alert_watch
+from headway.app.monitoring import alert_monitor
 from headway.app.providers import supplier_limit
 from headway.clock import Clock, fresh_id, rng
 from headway.config import Settings
@@ -303,7 +303,9 @@ class Scenario:
             timetable=ObservedTimetable(self.app.timetable, self.laws),
             every=QUIET_TICK if is_quiet and not self.plan.is_watched else TICK,
             has_samples=self.plan.is_watched,
-            watch=alert_watch(self.app, hears=self.alerts.record) if self.plan.is_watched else None,
+            watch=alert_monitor(self.app, on_change=self.alerts.record)
+            if self.plan.is_watched
+            else None,
         ).step
         run_steps(step, self.clock, self._stop, lambda _name, _text: None, "tick")
 

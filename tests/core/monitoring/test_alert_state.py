@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.core.monitoring.alert_state import AlertPhase, AlertState, judge
-from headway.core.monitoring.alerts import Alert
-from headway.core.monitoring.burn_rate import burn
-from headway.core.monitoring.rules import FAST, RULES, SLOW, Severity
+from headway.core.monitoring.alert_state import AlertPhase, AlertState, next_states
+from headway.core.monitoring.alerts import Alert, Severity
+from headway.core.monitoring.burn_rate import FAST, SLOW, burn
+from headway.core.monitoring.rules import RULES
 
 START = datetime(2026, 3, 4, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -23,9 +23,9 @@ def watch(*minutes: list[Alert]) -> Told:
     states: dict[tuple[str, str], AlertState] = {}
     told: Told = []
     for minute, found in enumerate(minutes):
-        verdict = judge(list(states.values()), found, START + minute * MINUTE)
-        states = {each.key: each for each in verdict.kept}
-        told += [(minute, each.state.alert.name, each.word) for each in verdict.news]
+        decision = next_states(list(states.values()), found, START + minute * MINUTE)
+        states = {each.key: each for each in decision.kept}
+        told += [(minute, each.state.alert.name, each.phase) for each in decision.changes]
     return told
 
 
@@ -94,9 +94,9 @@ def test_a_shop_whose_platform_is_down_does_not_begin_but_may_go_on() -> None:
     told: list[tuple[int, str, AlertPhase]] = []
     alone, all_of_them = [[early]] * 4, [[early, platform, late, elsewhere]] * 4
     for minute, found in enumerate([*alone, *all_of_them, *[[late]] * 8, *[[]] * 4]):
-        verdict = judge(list(states.values()), found, START + minute * MINUTE)
-        states = {each.key: each for each in verdict.kept}
-        told += [(minute, each.state.alert.subject, each.word) for each in verdict.news]
+        decision = next_states(list(states.values()), found, START + minute * MINUTE)
+        states = {each.key: each for each in decision.kept}
+        told += [(minute, each.state.alert.subject, each.phase) for each in decision.changes]
     assert told == [
         (2, "a etsy 7", AlertPhase.FIRED),
         (6, "c shopify", AlertPhase.FIRED),
@@ -109,7 +109,7 @@ def test_a_shop_whose_platform_is_down_does_not_begin_but_may_go_on() -> None:
 
 def test_every_rule_fires_within_five_minutes() -> None:
     for rule in RULES:
-        assert rule.after < 5 * MINUTE, rule.name
+        assert rule.fires_after < 5 * MINUTE, rule.name
         if rule.severity != Severity.NOTICE:
             alert = replace(OVERDUE, name=rule.name, severity=rule.severity)
             ((minute, _, word),) = watch(*[[alert]] * 6)

@@ -7,10 +7,9 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.core.catalog.listings import SellerId
-from headway.core.monitoring.alert_state import AlertPhase, News
-from headway.core.monitoring.alerts import Alert
-from headway.core.monitoring.messages import Message, Quiet, message_of
-from headway.core.monitoring.rules import Severity
+from headway.core.monitoring.alert_state import AlertChange, AlertPhase
+from headway.core.monitoring.alerts import Alert, Severity
+from headway.core.monitoring.messages import Message, QuietHours, alert_message
 from headway.store.monitoring.alert_states import AlertStates
 from headway.store.monitoring.notices import Notices, Topic
 from headway.store.monitoring.outbox import Outbox
@@ -24,19 +23,19 @@ OVERDUE = Alert(name="overdue", severity=Severity.WARNING, sentence="101 are due
 class Room:
     """A watch, its outbox, and a clock that a test moves."""
 
-    def __init__(self, pool: ConnectionPool, quiet: Quiet | None = None) -> None:
+    def __init__(self, pool: ConnectionPool, quiet: QuietHours | None = None) -> None:
         self.pool, self.now, self.quiet = pool, NOW, quiet
         self.states, self.outbox = AlertStates(pool), Outbox(pool)
 
-    def write(self, news: News) -> Message:
-        return message_of(news, self.now, base="https://hw.test", quiet=self.quiet)
+    def write(self, news: AlertChange) -> Message:
+        return alert_message(news, self.now, base="https://hw.test", quiet=self.quiet)
 
     def minutes(self, count: int, *found: Alert) -> list[AlertPhase]:
         told = []
         for _ in range(count):
             news = self.states.update(found, self.now, write=self.write)
             assert news is not None
-            told += [each.word for each in news]
+            told += [each.phase for each in news]
             self.now += MINUTE
         return told
 
@@ -79,20 +78,20 @@ def test_of_two_ticks_at_once_one_judges_and_the_other_leaves_it(room: Room) -> 
     room.minutes(1, DOWN)
     answers = []
 
-    def write(news: News) -> Message:
+    def write(news: AlertChange) -> Message:
         answers.append(AlertStates(room.pool).update([DOWN], room.now, write=room.write))
         return room.write(news)
 
     first = room.states.update([DOWN], room.now, write=write)
     assert first is not None
-    assert ([each.word for each in first], answers) == ([AlertPhase.FIRED], [None])
+    assert ([each.phase for each in first], answers) == ([AlertPhase.FIRED], [None])
     assert room.titles == ["critical: supplier down"]
 
 
 def test_a_crash_on_the_way_loses_the_state_and_the_message_together(room: Room) -> None:
     room.minutes(1, DOWN)
 
-    def crash(news: News) -> Message:
+    def crash(news: AlertChange) -> Message:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -105,7 +104,7 @@ def test_a_crash_on_the_way_loses_the_state_and_the_message_together(room: Room)
 def test_in_quiet_hours_only_the_critical_goes_and_what_is_over_by_morning_is_not_told(
     pool: ConnectionPool,
 ) -> None:
-    room = Room(pool, Quiet(begins=time(11), ends=time(7)))
+    room = Room(pool, QuietHours(begins=time(11), ends=time(7)))
     room.minutes(5, OVERDUE, DOWN)
     letter = room.outbox.claim(room.now)
     assert letter is not None
@@ -117,7 +116,7 @@ def test_in_quiet_hours_only_the_critical_goes_and_what_is_over_by_morning_is_no
 
 
 def test_what_waits_for_the_morning_is_sent_then(pool: ConnectionPool) -> None:
-    room = Room(pool, Quiet(begins=time(11), ends=time(7)))
+    room = Room(pool, QuietHours(begins=time(11), ends=time(7)))
     room.minutes(5, replace(OVERDUE, name="held"))
     assert room.outbox.claim(NOW.replace(day=5, hour=6, minute=59)) is None
     letter = room.outbox.claim(NOW.replace(day=5, hour=7))

@@ -1,7 +1,7 @@
-"""The watch: of what is wrong each minute, what is news. A blip is not; one cause is told once.
+"""The state of each alert over time, and which of its changes people are notified of.
 
-Something fires when it has been wrong without a break for as long as its rule says, and is over
-when it has been well for as long; in between it is told again only when it gets worse.
+An alert fires once its condition has held without a break for as long as its rule requires, and
+resolves once it has been clear for as long. In between, only a higher severity is a change.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from headway.core.monitoring.alerts import Alert
-from headway.core.monitoring.rules import BY_NAME, Severity
+from headway.core.monitoring.alerts import Alert, Severity
+from headway.core.monitoring.rules import BY_NAME, RANKS
 
-Key = tuple[str, str]
-RANK = list(Severity)
+AlertKey = tuple[str, str]
 
 
 class AlertPhase(StrEnum):
-    """What there is to tell of an alert."""
+    """The kinds of change of an alert that people are notified of."""
 
     FIRED = "fired"
     WORSE = "worse"
@@ -26,116 +25,123 @@ class AlertPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertState:
-    """An alert that stands, begins to, or stood: wrong since, well since, told and over when."""
+    """An alert that is pending, firing or resolved; `clear_since` is when its condition ended."""
 
     alert: Alert
     since: datetime
-    well_since: datetime | None = None
+    clear_since: datetime | None = None
     fired_at: datetime | None = None
     resolved_at: datetime | None = None
 
     @property
-    def key(self) -> Key:
-        """What tells it from all others."""
+    def key(self) -> AlertKey:
+        """The name and subject, which identify an alert."""
         return (self.alert.name, self.alert.subject)
 
     @property
     def is_firing(self) -> bool:
-        """Whether it was told, and is not over."""
+        """Whether the alert has fired and not resolved."""
         return self.fired_at is not None and self.resolved_at is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
-    """What is to be told of an alert."""
+class AlertChange:
+    """A change of an alert that people are notified of."""
 
-    word: AlertPhase
+    phase: AlertPhase
     state: AlertState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertDecision:
-    """What becomes of the states: those to keep, those that were a blip, and what is news."""
+    """The next states: those to store, those to delete, and the changes to send."""
 
     kept: tuple[AlertState, ...]
-    dropped: tuple[Key, ...]
-    news: tuple[News, ...]
+    dropped: tuple[AlertKey, ...]
+    changes: tuple[AlertChange, ...]
 
 
-def judge(states: Sequence[AlertState], found: Sequence[Alert], now: datetime) -> AlertDecision:
-    """Compare what stood with what is found now; what is only noticed is shown, never told."""
-    known = {each.key: each for each in states}
-    wrong = {(each.name, each.subject): each for each in found if each.severity != Severity.NOTICE}
-    hushed = _hushed(states, wrong.values(), now)
+def next_states(
+    states: Sequence[AlertState], current: Sequence[Alert], now: datetime
+) -> AlertDecision:
+    """Return what follows from the current alerts; a notice is shown on the page and never sent."""
+    known = {state.key: state for state in states}
+    active = {
+        (alert.name, alert.subject): alert for alert in current if alert.severity != Severity.NOTICE
+    }
+    suppressed = _suppressed(states, active.values(), now)
     kept: list[AlertState] = []
-    dropped: list[Key] = []
-    news: list[News] = []
-    for key in sorted(known.keys() | wrong.keys()):
-        state, alert = known.get(key), wrong.get(key)
+    dropped: list[AlertKey] = []
+    changes: list[AlertChange] = []
+    for key in sorted(known.keys() | active.keys()):
+        state, alert = known.get(key), active.get(key)
         is_firing = state is not None and state.is_firing
         after: AlertState | None
-        if alert is not None and (is_firing or key not in hushed):
-            after, word = _wrong(state, alert, now)
+        if alert is not None and (is_firing or key not in suppressed):
+            after, phase = _raised(state, alert, now)
         elif state is not None:
-            after, word = _well(state, now)
+            after, phase = _cleared(state, now)
         else:
             continue
         if after is None:
             dropped.append(key)
         else:
             kept.append(after)
-        if after is not None and word is not None:
-            news.append(News(word=word, state=after))
-    return AlertDecision(kept=tuple(kept), dropped=tuple(dropped), news=tuple(news))
+        if after is not None and phase is not None:
+            changes.append(AlertChange(phase=phase, state=after))
+    return AlertDecision(kept=tuple(kept), dropped=tuple(dropped), changes=tuple(changes))
 
 
-def _wrong(
+def _raised(
     state: AlertState | None, alert: Alert, now: datetime
 ) -> tuple[AlertState, AlertPhase | None]:
     if state is None or state.resolved_at is not None:
         state = AlertState(alert=alert, since=now)
     before = state.alert.severity
-    is_worse = RANK.index(alert.severity) < RANK.index(before)
-    # While it stands it does not get milder: who swings around a line would be told each time.
+    is_worse = RANKS.index(alert.severity) < RANKS.index(before)
+    # A firing alert keeps its highest severity: a value that swings around a threshold would
+    # otherwise be sent each time.
     worst = alert.severity if is_worse else before
-    said = replace(alert, severity=worst if state.is_firing else alert.severity)
-    state = replace(state, alert=said, well_since=None)
+    updated = replace(alert, severity=worst if state.is_firing else alert.severity)
+    state = replace(state, alert=updated, clear_since=None)
     if state.fired_at is None:
-        if now - state.since < BY_NAME[alert.name].after:
+        if now - state.since < BY_NAME[alert.name].fires_after:
             return state, None
         return replace(state, fired_at=now), AlertPhase.FIRED
     return state, AlertPhase.WORSE if is_worse else None
 
 
-def _well(state: AlertState, now: datetime) -> tuple[AlertState | None, AlertPhase | None]:
+def _cleared(state: AlertState, now: datetime) -> tuple[AlertState | None, AlertPhase | None]:
     if state.fired_at is None:
         return None, None
     if state.resolved_at is not None:
         return state, None
-    state = replace(state, well_since=state.well_since or now)
-    assert state.well_since is not None
-    if now - state.well_since < BY_NAME[state.alert.name].over:
+    clear_since = state.clear_since or now
+    state = replace(state, clear_since=clear_since)
+    if now - clear_since < BY_NAME[state.alert.name].resolves_after:
         return state, None
     return replace(state, resolved_at=now), AlertPhase.RESOLVED
 
 
-def _hushed(states: Sequence[AlertState], wrong: Iterable[Alert], now: datetime) -> set[Key]:
-    """Return what does not begin now: what stands, or just stood, explains it."""
-    found = list(wrong)
-    standing = {(each.name, each.subject) for each in found}
-    standing |= {each.key for each in states if each.is_firing}
-    over = {each.key: each.resolved_at for each in states if each.resolved_at is not None}
+def _suppressed(
+    states: Sequence[AlertState], active: Iterable[Alert], now: datetime
+) -> set[AlertKey]:
+    """Return the alerts that do not fire now because a present or recent one explains them."""
+    alerts = list(active)
+    present = {(alert.name, alert.subject) for alert in alerts}
+    present |= {state.key for state in states if state.is_firing}
+    resolved = {state.key: state.resolved_at for state in states if state.resolved_at is not None}
 
-    def explains(cause: Key, effect: Alert) -> bool:
-        linger = BY_NAME[effect.name].linger
-        return cause in standing or (cause in over and now - over[cause] < linger)
+    def explains(cause: AlertKey, effect: Alert) -> bool:
+        after = BY_NAME[effect.name].suppressed_for
+        return cause in present or (cause in resolved and now - resolved[cause] < after)
 
-    causes = standing | over.keys()
+    causes = present | resolved.keys()
     return {
-        (each.name, each.subject)
-        for each in found
+        (alert.name, alert.subject)
+        for alert in alerts
         for cause in causes
-        if cause[0] in BY_NAME[each.name].hushed_by
-        or (each.under and cause == (each.name, each.under))
-        if explains(cause, each)
+        if cause[0] in BY_NAME[alert.name].suppressed_by
+        or (alert.under and cause == (alert.name, alert.under))
+        if explains(cause, alert)
     }

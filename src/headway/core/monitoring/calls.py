@@ -1,4 +1,4 @@
-"""One call as the watch sees it: who made it to whom, how long it waited and took, how it ended."""
+"""The record of one call for metrics and traces."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,15 +6,15 @@ from datetime import datetime
 from headway.core.catalog.listings import SellerId
 
 ANSWERED = "answered"
-# A permit that was handed back: nobody was called.
+# The permit was returned unused; no call was made.
 UNUSED = "unused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
-    """A permit that was begun and settled; `ended` is the word of the error, if there was one.
+    """A call from its permit to its settlement; `ended` names the error, if there was one.
 
-    `seller` is None where all sellers share the call, as they do the supplier's.
+    `seller` is None for calls that all sellers share, such as those to a supplier.
     """
 
     id: str

@@ -1,31 +1,31 @@
-"""Messages to people: what is said of news, when it may be sent, and when it is tried again."""
+"""Notifications: their text, when they may be sent, and when they are retried."""
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 
-from headway.core.monitoring.alert_state import AlertPhase, News
-from headway.core.monitoring.rules import Severity
+from headway.core.monitoring.alert_state import AlertChange, AlertPhase
+from headway.core.monitoring.alerts import Severity
 from headway.core.reasons import format_duration
 
 DAY = timedelta(days=1)
-AGAIN_FIRST = timedelta(seconds=30)
-AGAIN_MAX = timedelta(hours=1)
-# What nobody could be told of in that time is shown on the page, and old news elsewhere.
+RETRY_FIRST = timedelta(seconds=30)
+RETRY_MAX = timedelta(hours=1)
+# A message that could not be delivered for a day is dropped; the page still shows the alert.
 GIVE_UP_AFTER = DAY
 MARK_CHARS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quiet:
-    """Hours of the day (UTC) in which only what is critical is sent; they may pass midnight."""
+class QuietHours:
+    """Hours of the day (UTC) in which only critical messages are sent; they may pass midnight."""
 
     begins: time
     ends: time
 
     def until(self, now: datetime) -> datetime | None:
-        """Return when the quiet that now is ends; None if it is not quiet."""
+        """Return the end of the quiet hours that include now; None outside of them."""
         clock = now.time()
         is_over_midnight = self.begins > self.ends
         is_in = clock >= self.begins, clock < self.ends
@@ -37,7 +37,10 @@ class Quiet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What is to be sent. `key` says of what; all keys of one trouble begin alike."""
+    """A message to send.
+
+    `key` identifies it; the keys of all messages about one alert begin with `begins_with`.
+    """
 
     key: str
     begins_with: str
@@ -50,8 +53,11 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
-    """A message in hand: `tries` is its fence, `delivered` are the addresses that have it."""
+class ClaimedMessage:
+    """A message that a process is sending.
+
+    `tries` is its fencing number, `delivered` the targets that have received it.
+    """
 
     id: str
     tries: int
@@ -62,30 +68,32 @@ class Letter:
     delivered: Sequence[str]
 
 
-def mark_of(key: str) -> str:
-    """Return the short mark by which whoever gets a message twice knows it."""
+def message_mark(key: str) -> str:
+    """Return the short mark by which a reader recognizes a message that arrives twice."""
     return hashlib.sha256(key.encode()).hexdigest()[:MARK_CHARS]
 
 
-def message_of(news: News, now: datetime, *, base: str, quiet: Quiet | None = None) -> Message:
-    """Write what is told of an alert; `base` is where the page is, if anybody said so."""
-    state, alert = news.state, news.state.alert
+def alert_message(
+    change: AlertChange, now: datetime, *, base: str, quiet: QuietHours | None = None
+) -> Message:
+    """Write the message about a change of an alert; `base` is the public address, if it is set."""
+    state, alert = change.state, change.state.alert
     fired_at = state.fired_at or now
-    trouble = f"alert {alert.name} {alert.subject} {fired_at.isoformat()} "
-    key = f"{trouble}{news.word} {alert.severity}"
-    is_over = news.word is AlertPhase.RESOLVED
+    begins_with = f"alert {alert.name} {alert.subject} {fired_at.isoformat()} "
+    key = f"{begins_with}{change.phase} {alert.severity}"
+    is_resolved = change.phase is AlertPhase.RESOLVED
     lines = [
         f"Over, after {format_duration(now - state.since)}. It was: {alert.sentence}"
-        if is_over
+        if is_resolved
         else alert.sentence,
-        f"Page: {base}{alert.link}" if base else f"Page: {alert.link}",
+        f"Page: {base}{alert.link}",
         f"Runbook: {base}{alert.runbook}",
     ]
     return Message(
         key=key,
-        begins_with=trouble,
+        begins_with=begins_with,
         severity=alert.severity,
-        title=f"{'resolved' if is_over else alert.severity}: {alert.name.replace('_', ' ')}",
+        title=f"{'resolved' if is_resolved else alert.severity}: {alert.name.replace('_', ' ')}",
         body=_signed(lines, key),
         created_at=now,
         due_at=due(alert.severity, now, quiet),
@@ -93,9 +101,9 @@ def message_of(news: News, now: datetime, *, base: str, quiet: Quiet | None = No
 
 
 def notice_message(
-    notice_id: str, *, topic: str, seller: str, text: str, now: datetime, quiet: Quiet | None
+    notice_id: str, *, topic: str, seller: str, text: str, now: datetime, quiet: QuietHours | None
 ) -> Message:
-    """Write what a seller is told, for whoever looks after the sellers."""
+    """Write the message that informs the operators of a notice to a seller."""
     key = f"notice {notice_id}"
     return Message(
         key=key,
@@ -109,17 +117,17 @@ def notice_message(
     )
 
 
-def due(severity: Severity, now: datetime, quiet: Quiet | None) -> datetime:
+def due(severity: Severity, now: datetime, quiet: QuietHours | None) -> datetime:
     """Return when a message may be sent: now, or when the quiet hours end."""
     ends_at = None if quiet is None or severity is Severity.CRITICAL else quiet.until(now)
     return ends_at or now
 
 
-def again_after(tries: int) -> timedelta:
-    """Return how long to wait after so many tries in vain."""
+def retry_after(tries: int) -> timedelta:
+    """Return how long to wait after this many failed tries."""
     doublings: int = 2 ** min(tries - 1, 10)
-    return min(AGAIN_MAX, AGAIN_FIRST * doublings)
+    return min(RETRY_MAX, RETRY_FIRST * doublings)
 
 
 def _signed(lines: list[str], key: str) -> str:
-    return "\n".join([*lines, f"Message {mark_of(key)}"])
+    return "\n".join([*lines, f"Message {message_mark(key)}"])

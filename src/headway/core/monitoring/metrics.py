@@ -1,4 +1,4 @@
-"""The signs that alerts are judged by, at one instant."""
+"""The measurements that alert rules check, at one instant."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ from headway.core.pauses import Pause
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionMetric:
-    """A seller's shop or account: whether it is connected, and what is wrong with it.
+    """Whether a seller's shop or account is connected, and what is wrong with it.
 
-    Of no seller if it is a platform, which is everybody's.
+    A whole platform has no seller.
     """
 
     seller: SellerId | None
@@ -24,7 +24,7 @@ class ConnectionMetric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaMetric:
-    """A platform's day: what is left of it, and until when none is."""
+    """The daily quota of a platform: what is left, and when more becomes available."""
 
     platform: str
     left: float
@@ -33,16 +33,16 @@ class QuotaMetric:
     paused_until: datetime | None = None
 
     def is_spent(self, now: datetime) -> bool:
-        """Whether no call may leave now."""
+        """Return True if no call is allowed now."""
         return self.left < 1 or (self.paused_until is not None and self.paused_until > now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierMetric:
-    """What a tier was promised, for which share of its listings that was kept, and how it burns.
+    """A tier's promise, the share of its listings for which it was kept, and its burn rates.
 
-    A burn of 1 breaks just as much as the promise allows. Of the two spans of a pair the lesser
-    counts: it has burnt for long, and still does.
+    A burn rate of 1 breaks exactly as much as the promise allows. Each rate is the lower one of two
+    windows: the promise has been broken for long, and still is.
     """
 
     tier: str
@@ -55,7 +55,7 @@ class TierMetric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenMetric:
-    """A grant that ends at an instant unless somebody connects again."""
+    """A grant that expires unless the seller connects the account again."""
 
     seller: SellerId
     name: str
@@ -64,11 +64,11 @@ class TokenMetric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HourMetric:
-    """The last hour of the supplier's line, of everybody's: calls, reads, and what was left over.
+    """The last hour of all supplier queues: calls, reads, and what was left over.
 
-    `overdue` have been due for more than an hour. `stuck` are in hand though their lease ended
-    long ago, parts and jobs. `permit_wait_s` is how much longer the next permit takes than the
-    pace of the limit explains.
+    `overdue` parts have been due for more than an hour. `stuck` parts and jobs are still claimed
+    although their lease ended long ago. `permit_wait_s` is how much longer the next permit takes
+    than the limit's own pace explains.
     """
 
     calls: int = 0
@@ -82,7 +82,7 @@ class HourMetric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertMetrics:
-    """What alerts are judged by, at one instant; `others` are open breakers by supplier."""
+    """What the alert rules check; `others` are the open breakers of further suppliers."""
 
     now: datetime
     breaker: Breaker

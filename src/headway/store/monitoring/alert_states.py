@@ -1,6 +1,6 @@
 """What is wrong or was, minute by minute, and what there is to tell of it, in one transaction.
 
-Whoever judges holds a lock until the end of the transaction; another tick leaves it to them.
+An advisory lock is held until the transaction ends; another tick skips the update meanwhile.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,10 +11,10 @@ from psycopg import Connection
 from psycopg.types.json import Jsonb
 
 from headway.core.catalog.listings import SellerId
-from headway.core.monitoring.alert_state import AlertPhase, AlertState, News, judge
-from headway.core.monitoring.alerts import Alert
+from headway.core.monitoring.alert_state import AlertChange, AlertPhase, AlertState, next_states
+from headway.core.monitoring.alerts import Alert, Severity
 from headway.core.monitoring.messages import Message
-from headway.core.monitoring.rules import BY_NAME, Severity
+from headway.core.monitoring.rules import BY_NAME
 from headway.store.monitoring.outbox import post, withdraw
 from headway.store.pool import Pool, guarded
 
@@ -43,7 +43,7 @@ TELL = """
 INSERT INTO sync_audit_log (user_id, sync_timestamp, event_type, new_value, actor, created_at)
 VALUES (%(seller)s, %(now)s, %(kind)s, %(value)s, 'watch', %(now)s)
 """
-Write = Callable[[News], Message | None]
+Write = Callable[[AlertChange], Message | None]
 
 
 class AlertStates:
@@ -53,27 +53,27 @@ class AlertStates:
         self._pool = pool
 
     def update(
-        self, found: Sequence[Alert], now: datetime, *, write: Write = lambda _news: None
-    ) -> Sequence[News] | None:
-        """Judge what is wrong now; return the news, or None if another is at it.
+        self, found: Sequence[Alert], now: datetime, *, write: Write = lambda _change: None
+    ) -> Sequence[AlertChange] | None:
+        """Update the states; return the changes, or None if another process is updating them.
 
-        States, events and the messages that `write` makes of the news are kept or lost together.
+        States, events and the messages that `write` returns are stored in one transaction.
         """
         with guarded(), self._pool.connection() as connection, connection.transaction():
             if connection.execute(ALONE).fetchone() != (True,):
                 return None
             states = _load(connection, now)
-            verdict = judge(states, found, now)
+            decision = next_states(states, found, now)
             before = {each.key: each for each in states}
-            for state in verdict.kept:
+            for state in decision.kept:
                 if before.get(state.key) != state:
                     connection.execute(SAVE, _values(state))
-            for name, subject in verdict.dropped:
+            for name, subject in decision.dropped:
                 connection.execute(DROP, {"name": name, "subject": subject})
-            for news in verdict.news:
-                _tell(connection, news, now)
-                _post(connection, news, write)
-        return verdict.news
+            for change in decision.changes:
+                _log_change(connection, change, now)
+                _queue_message(connection, change, write)
+        return decision.changes
 
     def all(self, now: datetime) -> list[AlertState]:
         """Return what stands, begins to, or was over within the last day."""
@@ -107,7 +107,7 @@ def _state(row: Sequence[Any]) -> AlertState:
             since=since,
         ),
         since=since,
-        well_since=well_since,
+        clear_since=well_since,
         fired_at=fired_at,
         resolved_at=resolved_at,
     )
@@ -124,21 +124,21 @@ def _values(state: AlertState) -> dict[str, Any]:
         "count": alert.count,
         "seller": alert.seller,
         "since": state.since,
-        "well_since": state.well_since,
+        "well_since": state.clear_since,
         "fired_at": state.fired_at,
         "resolved_at": state.resolved_at,
     }
 
 
-def _tell(connection: Connection[Any], news: News, now: datetime) -> None:
-    alert = news.state.alert
+def _log_change(connection: Connection[Any], change: AlertChange, now: datetime) -> None:
+    alert = change.state.alert
     told = {
         "alert": alert.name,
         "subject": alert.subject,
         "severity": alert.severity.value,
         "text": alert.sentence,
     }
-    is_over = news.word is AlertPhase.RESOLVED
+    is_over = change.phase is AlertPhase.RESOLVED
     values = {
         "seller": alert.seller or "",
         "now": now,
@@ -148,11 +148,11 @@ def _tell(connection: Connection[Any], news: News, now: datetime) -> None:
     connection.execute(TELL, values)
 
 
-def _post(connection: Connection[Any], news: News, write: Write) -> None:
-    message = write(news)
+def _queue_message(connection: Connection[Any], change: AlertChange, write: Write) -> None:
+    message = write(change)
     if message is None:
         return
     # What was over before anybody heard of it is not worth two messages in the morning.
-    if news.word is AlertPhase.RESOLVED and withdraw(connection, message.begins_with):
+    if change.phase is AlertPhase.RESOLVED and withdraw(connection, message.begins_with):
         return
     post(connection, message)

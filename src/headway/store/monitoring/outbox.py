@@ -9,15 +9,15 @@ from typing import Any
 
 from psycopg import Connection
 
+from headway.core.monitoring.alerts import Severity
 from headway.core.monitoring.messages import (
     GIVE_UP_AFTER,
-    Letter,
+    ClaimedMessage,
     Message,
-    Quiet,
-    again_after,
+    QuietHours,
     notice_message,
+    retry_after,
 )
-from headway.core.monitoring.rules import Severity
 from headway.store.pool import Pool, guarded
 
 LEASE = timedelta(minutes=5)
@@ -103,7 +103,7 @@ class Outbox:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def gather(self, now: datetime, *, quiet: Quiet | None) -> int:
+    def gather(self, now: datetime, *, quiet: QuietHours | None) -> int:
         """Write a message of every notice of the last day that has none; return how many."""
         with guarded(), self._pool.connection() as connection, connection.transaction():
             connection.execute(HELD, {"now": now})
@@ -118,7 +118,7 @@ class Outbox:
                 for id_, seller, topic, text in rows
             )
 
-    def claim(self, now: datetime) -> Letter | None:
+    def claim(self, now: datetime) -> ClaimedMessage | None:
         """Lease the message that has been due longest; None if none is."""
         values = {"now": now, "lease_until": now + LEASE}
         with guarded(), self._pool.connection() as connection:
@@ -126,7 +126,7 @@ class Outbox:
         if row is None:
             return None
         id_, tries, severity, title, body, created_at, delivered = row
-        return Letter(
+        return ClaimedMessage(
             id=id_,
             tries=tries,
             severity=Severity(severity),
@@ -142,23 +142,23 @@ class Outbox:
             row = connection.execute(NEXT).fetchone()
         return None if row is None else row[0]
 
-    def note(self, letter: Letter, target: str) -> bool:
+    def note(self, message: ClaimedMessage, target: str) -> bool:
         """Note that an address has it; False if the message is no longer ours."""
-        values = {"id": letter.id, "tries": letter.tries, "target": target}
+        values = {"id": message.id, "tries": message.tries, "target": target}
         with guarded(), self._pool.connection() as connection:
             return connection.execute(NOTE, values).rowcount == 1
 
-    def settle(self, letter: Letter, error: str, *, now: datetime) -> bool:
+    def settle(self, message: ClaimedMessage, error: str, *, now: datetime) -> bool:
         """End it, or try again later what failed, for a day; return whether it has ended."""
         is_sent = not error
-        has_ended = is_sent or now - letter.created_at >= GIVE_UP_AFTER
+        has_ended = is_sent or now - message.created_at >= GIVE_UP_AFTER
         values = {
-            "id": letter.id,
-            "tries": letter.tries,
+            "id": message.id,
+            "tries": message.tries,
             "now": now,
             "error": error,
             "is_sent": is_sent,
-            "due_at": now + again_after(letter.tries),
+            "due_at": now + retry_after(message.tries),
         }
         with guarded(), self._pool.connection() as connection:
             connection.execute(END if has_ended else AGAIN, values)

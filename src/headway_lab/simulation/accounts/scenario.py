@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from headway.app import App, build
-from headway.app.monitoring import alert_watch
+from headway.app.monitoring import alert_monitor
 from headway.clock import Clock, fresh_id, rng
 from headway.config import Settings
 from headway.core.accounts.jobs import PlatformName
@@ -229,7 +229,9 @@ class AccountScenario:
 
     def _tick(self) -> None:
         jobs = self._observed_jobs(FaultInjector(self.clock))
-        watch = alert_watch(self.app, hears=self.alerts.record) if self.plan.is_watched else None
+        watch = (
+            alert_monitor(self.app, on_change=self.alerts.record) if self.plan.is_watched else None
+        )
         step = self.app.tick(jobs=jobs, every=TICK, has_samples=False, watch=watch).step
         run_steps(step, self.clock, self._stop, lambda _name, _text: None, "tick")
 

@@ -1,0 +1,123 @@
+"""Alert rules about shops and accounts: connections, tokens, jobs, quotas."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from headway.core.monitoring.alerts import HOUR, MINUTE, Finding, Severity, alert_rule, counted
+from headway.core.monitoring.metrics import AlertMetrics, ConnectionMetric
+from headway.core.reasons import format_time
+
+# Long enough that most people are back from a holiday before the token expires.
+TOKEN_NOTICE = timedelta(days=7)
+
+
+@alert_rule(
+    "A shop, or a platform for everybody, does not answer: three calls in a row failed.",
+    Severity.WARNING,
+    link="/accounts",
+    # A shop is tried again some time after its platform answers others.
+    suppressed_for=HOUR,
+    measures={"shops_down": lambda metrics: sum(each.is_connected for each in metrics.connections)},
+)
+def shop_refused(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
+    """Yield the connected shops and the platforms that do not answer."""
+    for connection in metrics.connections:
+        if connection.is_connected and connection.trouble:
+            yield _connection_finding(connection)
+
+
+@alert_rule(
+    "A seller's account is disconnected and must be connected again.",
+    Severity.CRITICAL,
+    link="/accounts",
+    expression="headway_accounts_disconnected > 0",
+)
+def disconnected(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
+    """Yield the accounts that are disconnected."""
+    for connection in metrics.connections:
+        if not connection.is_connected:
+            yield _connection_finding(connection)
+
+
+@alert_rule(
+    "A grant ends within a week unless the account is connected again.",
+    Severity.CRITICAL,
+    link="/accounts",
+    measures={"tokens_ending": lambda metrics: len(metrics.tokens)},
+)
+def token_expiring(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
+    """Yield the grants that expire soon or have expired."""
+    for token in metrics.tokens:
+        if token.expires_at > metrics.now + TOKEN_NOTICE:
+            continue
+        has_expired = token.expires_at <= metrics.now
+        yield Finding(
+            severity=Severity.CRITICAL if has_expired else Severity.WARNING,
+            seller=token.seller,
+            subject=f"{token.seller} {token.name}",
+            sentence=(
+                f"The grant of {token.name} of {token.seller}"
+                f" {'ended' if has_expired else 'ends'} at"
+                f" {format_time(token.expires_at, metrics.now)}; connect it again."
+            ),
+        )
+
+
+@alert_rule(
+    "Jobs of accounts are dead after repeated failure.",
+    Severity.WARNING,
+    link="/accounts",
+    threshold=0,
+    unit="jobs",
+    expression='headway_jobs{{status="dead"}} > {threshold}',
+)
+def dead_jobs(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
+    """Yield a finding if jobs are dead."""
+    if metrics.dead_jobs > threshold:
+        yield Finding(
+            count=metrics.dead_jobs,
+            sentence=f"{counted(metrics.dead_jobs, 'job')} dead after repeated failure; revive"
+            " when the cause is fixed.",
+        )
+
+
+@alert_rule(
+    "A platform's day is used up, or it told us to wait.",
+    Severity.WARNING,
+    link="/accounts",
+    fires_after=4 * MINUTE,
+    measures={
+        "quotas_spent": lambda metrics: sum(quota.is_spent(metrics.now) for quota in metrics.quotas)
+    },
+)
+def quota_spent(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
+    """Yield the platforms whose daily quota is used up, or that asked us to wait."""
+    for quota in metrics.quotas:
+        if not quota.is_spent(metrics.now):
+            continue
+        is_paused = quota.paused_until is not None and quota.paused_until > metrics.now
+        until = quota.paused_until if is_paused else quota.room_at
+        again = f"; the next call may leave at {format_time(until, metrics.now)}" if until else ""
+        spent = "told us to wait" if is_paused else f"has no call left of its {quota.limit:,.0f}"
+        yield Finding(
+            subject=quota.platform, sentence=f"{quota.platform.capitalize()} {spent}{again}."
+        )
+
+
+def _connection_finding(connection: ConnectionMetric) -> Finding:
+    return Finding(
+        seller=connection.seller,
+        subject=" ".join(filter(None, (connection.seller, connection.name))),
+        under=connection.name.partition(" ")[0] if connection.seller else "",
+        sentence=_connection_sentence(connection),
+    )
+
+
+def _connection_sentence(connection: ConnectionMetric) -> str:
+    name, seller = connection.name, connection.seller
+    reason = connection.trouble or "no reason given"
+    if seller is None:
+        return f"{name.capitalize()} does not answer, whoever's account it is: {reason}."
+    if connection.is_connected:
+        return f"{name} of {seller} does not answer: {reason}."
+    return f"{name} of {seller} is disconnected: {reason}. Connect it again."

@@ -1,0 +1,166 @@
+"""Alert rules about listings: freshness, promises, held changes, failures."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from headway.core.monitoring.alerts import (
+    HOUR,
+    MINUTE,
+    Finding,
+    Severity,
+    alert_rule,
+    counted,
+    warning_or_critical,
+)
+from headway.core.monitoring.metrics import AlertMetrics, TierMetric
+from headway.core.monitoring.supplier_rules import STANDSTILLS
+from headway.core.reasons import format_duration
+
+DAY = timedelta(days=1)
+
+
+@alert_rule(
+    "Parts were not read for more than 24 h.",
+    Severity.WARNING,
+    link="/parts?state=stale",
+    threshold=0,
+    unit="parts",
+    fires_after=4 * MINUTE,
+    resolves_after=10 * MINUTE,
+    suppressed_by=STANDSTILLS,
+    suppressed_for=3 * HOUR,
+    expression='headway_listings{{state="stale"}} > {threshold}',
+)
+def stale(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
+    """Yield a finding if listings were not read for more than a day."""
+    if metrics.stale > threshold:
+        oldest = metrics.oldest_read_at
+        age = f"; the oldest read is {format_duration(metrics.now - oldest)} old" if oldest else ""
+        yield Finding(
+            since=oldest + DAY if oldest and oldest + DAY < metrics.now else None,
+            count=metrics.stale,
+            sentence=f"{counted(metrics.stale, 'listing')} not read for more than 24 h{age}.",
+        )
+
+
+@alert_rule(
+    "A tier's promise is being broken fast.",
+    Severity.CRITICAL,
+    link="/freshness",
+    threshold=6,
+    unit="times what the promise allows, over 15 min and 1 h",
+    resolves_after=10 * MINUTE,
+    expression="headway_promise_burn_fast >= {threshold}",
+    recent="max_over_time(headway_promise_burn_fast[{span}]) >= {threshold}",
+)
+def promise_burning(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
+    """Yield the tiers whose promise is broken fast."""
+    for tier in metrics.promises:
+        if tier.burn_fast >= threshold:
+            yield _broken_promise(tier, tier.burn_fast)
+
+
+# Raised beside promise_burning too: what slipped before it burned still does.
+@alert_rule(
+    "A tier's promise is being broken slowly.",
+    Severity.WARNING,
+    link="/freshness",
+    threshold=1.5,
+    unit="times what the promise allows, over 1 h and 6 h",
+    resolves_after=10 * MINUTE,
+    suppressed_by=("promise_burning",),
+    suppressed_for=6 * HOUR,
+    expression="headway_promise_burn_slow >= {threshold}",
+)
+def promise_slipping(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
+    """Yield the tiers whose promise is broken slowly."""
+    for tier in metrics.promises:
+        if tier.burn_slow >= threshold:
+            yield _broken_promise(tier, tier.burn_slow)
+
+
+@alert_rule(
+    "Changes are held for a person to approve or reject.",
+    Severity.WARNING,
+    link="/changes",
+    threshold=0,
+    unit="changes",
+    expression="headway_changes_held > {threshold}",
+)
+def held(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
+    """Yield a finding if changes wait for approval."""
+    if metrics.held > threshold:
+        yield Finding(
+            since=metrics.held_since,
+            count=metrics.held,
+            sentence=f"{counted(metrics.held, 'change')} held for a person to approve or reject.",
+        )
+
+
+@alert_rule(
+    "Parts were deactivated after repeated failure; critical from a share of all on.",
+    Severity.CRITICAL,
+    link="/trouble",
+    threshold=0.05,
+    unit="of all parts is critical; any is a warning",
+    expression='headway_listings{{state="parked"}} > 0',
+)
+def parked(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
+    """Yield a finding if listings are parked."""
+    if metrics.parked:
+        yield Finding(
+            severity=warning_or_critical(is_critical=metrics.parked > threshold * metrics.total),
+            count=metrics.parked,
+            sentence=f"{counted(metrics.parked, 'listing')} parked after repeated failure; see why,"
+            " then revive.",
+        )
+
+
+@alert_rule(
+    "A shop refuses an update of a part again and again.",
+    Severity.WARNING,
+    link="/trouble",
+    threshold=3,
+    unit="refusals in a row",
+    measures={"refusals_in_a_row": lambda metrics: metrics.refusals_in_a_row},
+    expression='headway_trouble{{what="refusals_in_a_row"}} > {threshold}',
+)
+def refused_by_shop(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
+    """Yield a finding if shops reject updates; a few refusals are only a notice."""
+    if metrics.refused:
+        is_lasting = metrics.refusals_in_a_row > threshold
+        yield Finding(
+            severity=Severity.WARNING if is_lasting else Severity.NOTICE,
+            count=metrics.refused,
+            sentence=f"{counted(metrics.refused, 'listing')} not taken by the shop;"
+            " it is tried again.",
+        )
+
+
+@alert_rule(
+    "Parts fail at the supplier; shown, not sent.",
+    Severity.NOTICE,
+    link="/trouble",
+    expression='headway_failures{{blame="listing"}} > 0',
+)
+def failing(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
+    """Yield a notice if listings fail at the supplier."""
+    if metrics.failing:
+        yield Finding(
+            count=metrics.failing,
+            sentence=f"{counted(metrics.failing, 'listing')} failing at the supplier;"
+            " tried again later.",
+        )
+
+
+def _broken_promise(tier: TierMetric, burn: float) -> Finding:
+    return Finding(
+        since=tier.at,
+        subject=tier.tier,
+        sentence=(
+            f"Sellers who pay for {tier.tier} are promised data no older than"
+            f" {format_duration(timedelta(minutes=tier.promise_min))}; it was kept for"
+            f" {tier.kept_share:.1%} of their listings, and breaks {burn:.1f} times as often as"
+            " the promise allows."
+        ),
+    )

@@ -1,0 +1,219 @@
+"""Alert rules about suppliers: calls, reads, permits and pauses."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from headway.core.monitoring.alerts import (
+    HOUR,
+    MINUTE,
+    Finding,
+    Severity,
+    alert_rule,
+    counted,
+    warning_or_critical,
+)
+from headway.core.monitoring.metrics import AlertMetrics
+from headway.core.pauses import Pause, PauseKind
+from headway.core.reasons import format_duration, format_time
+
+# A share of very few calls means little; at least so many must have failed.
+FAILURES_MIN = 3
+# The documents' second threshold is four times the first: 5 % and 20 %.
+CRITICAL_FACTOR = 4
+# While one of these fires, its consequences raise no alerts of their own.
+STANDSTILLS = ("supplier_down", "paused")
+FAILED_SHARE = (
+    'headway_hour{{{{what="{0}_failed"}}}} / ignoring (what) headway_hour{{{{what="{0}"}}}}'
+    ' > {{threshold}} and ignoring (what) headway_hour{{{{what="{0}_failed"}}}} >= 3'
+)
+
+
+@alert_rule(
+    "The supplier does not answer: its breaker is open.",
+    Severity.CRITICAL,
+    fires_after=MINUTE,
+    expression="headway_supplier_up == 0",
+    recent="min_over_time(headway_supplier_up[{span}]) == 0",
+)
+def supplier_down(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
+    """Yield every supplier whose circuit breaker is open."""
+    now = metrics.now
+    for name, breaker in (("", metrics.breaker), *metrics.others.items()):
+        if not breaker.is_open:
+            continue
+        since = breaker.opened_at or now
+        yield Finding(
+            since=since,
+            subject=name,
+            sentence=(
+                f"The supplier {name + ' ' if name else ''}has not answered for"
+                f" {format_duration(now - since)} ({breaker.reason or 'no reason given'});"
+                f" tried again at {format_time(breaker.open_until or now, now)}."
+            ),
+        )
+
+
+@alert_rule(
+    "The next permit for a call is further away than the limit's own pace explains.",
+    Severity.WARNING,
+    threshold=30,
+    unit="seconds beyond one headway",
+    expression="headway_permit_delay_seconds > {threshold}",
+)
+def permit_wait(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
+    """Yield a finding if calls wait longer than the rate limit explains."""
+    now, until = metrics.now, metrics.calls_paused_until
+    wait_s = max(metrics.hour.permit_wait_s, (until - now).total_seconds() if until else 0.0)
+    if wait_s > threshold:
+        yield Finding(
+            sentence=(
+                f"No call to the supplier leaves before {format_time(until, now)}"
+                f" ({metrics.calls_paused_reason or 'no reason given'})."
+                if until is not None and until > now
+                else f"The next permit comes {format_duration(timedelta(seconds=wait_s))} later"
+                " than the limit's pace explains."
+            )
+        )
+
+
+@alert_rule(
+    "A share of the supplier's calls fails, within the last hour.",
+    Severity.CRITICAL,
+    link="/limits",
+    threshold=0.05,
+    unit="of the calls; critical at four times that",
+    resolves_after=10 * MINUTE,
+    suppressed_by=STANDSTILLS,
+    suppressed_for=HOUR,
+    expression=FAILED_SHARE.format("calls"),
+)
+def error_share(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
+    """Yield a finding if too many calls failed in the last hour."""
+    hour = metrics.hour
+    return _failed_share("calls to the supplier", hour.calls_failed, hour.calls, threshold)
+
+
+@alert_rule(
+    "A share of the parts that were asked for fails, within the last hour.",
+    Severity.CRITICAL,
+    link="/trouble",
+    threshold=0.05,
+    unit="of the parts; critical at four times that",
+    resolves_after=10 * MINUTE,
+    expression=FAILED_SHARE.format("reads"),
+)
+def reads_failed(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
+    """Yield a finding if too many reads failed in the last hour."""
+    hour = metrics.hour
+    return _failed_share("parts that were asked for", hour.reads_failed, hour.reads, threshold)
+
+
+@alert_rule(
+    "Fewer parts were read within the last hour than should have been.",
+    Severity.CRITICAL,
+    threshold=30,
+    unit="parts an hour, while so many wait",
+    suppressed_by=STANDSTILLS,
+    suppressed_for=HOUR,
+    expression=(
+        'headway_hour{{what="reads"}} < {threshold} and ignoring (what)'
+        ' headway_hour{{what="reads"}} + ignoring (what) headway_hour{{what="overdue"}}'
+        " >= {threshold}"
+    ),
+)
+def few_synced(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
+    """Yield a finding if few parts were read in the last hour although enough were due."""
+    hour = metrics.hour
+    if hour.reads < threshold <= hour.reads + hour.overdue:
+        yield Finding(
+            count=hour.reads,
+            sentence=(
+                f"{counted(hour.reads, 'part')} read in the last hour, and {hour.overdue:,} have"
+                " been due for longer than that."
+            ),
+        )
+
+
+@alert_rule(
+    "Many parts have been due for more than an hour.",
+    Severity.WARNING,
+    link="/timetable",
+    threshold=100,
+    unit="parts",
+    resolves_after=10 * MINUTE,
+    suppressed_by=STANDSTILLS,
+    suppressed_for=3 * HOUR,
+    expression='headway_hour{{what="overdue"}} > {threshold}',
+)
+def overdue(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
+    """Yield a finding if many parts have been due for more than an hour."""
+    count = metrics.hour.overdue
+    if count > threshold:
+        yield Finding(count=count, sentence=f"{counted(count, 'part')} due for more than an hour.")
+
+
+@alert_rule(
+    "Somebody paused everything, or reading the supplier.",
+    Severity.WARNING,
+    fires_after=timedelta(0),
+    resolves_after=timedelta(0),
+    measures={"paused": lambda metrics: sum(pause.is_wide for pause in metrics.pauses)},
+    recent='max_over_time(headway_trouble{{what="paused"}}[{span}]) > 0',
+)
+def paused(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
+    """Yield every pause; a pause of one seller or part is only a notice."""
+    for pause in metrics.pauses:
+        end = (
+            f"until {format_time(pause.until, metrics.now)}"
+            if pause.until
+            else "until somebody resumes"
+        )
+        reason = f": {pause.reason}" if pause.reason else ""
+        yield Finding(
+            severity=Severity.WARNING if pause.is_wide else Severity.NOTICE,
+            since=pause.since,
+            seller=pause.seller,
+            subject=" ".join(filter(None, (pause.kind, pause.seller, pause.sku, pause.supplier))),
+            sentence=(
+                f"{_paused_work(pause)} is paused by {pause.actor or 'somebody'} {end}{reason}."
+            ),
+        )
+
+
+@alert_rule(
+    "Parts or jobs are in hand though their lease ended: nobody rescues them.",
+    Severity.CRITICAL,
+    threshold=10,
+    unit="of them are critical; any is a warning",
+    measures={"stuck": lambda metrics: metrics.hour.stuck},
+)
+def stuck(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
+    """Yield a finding if leases ended long ago and no tick released them."""
+    count = metrics.hour.stuck
+    if count:
+        yield Finding(
+            severity=warning_or_critical(is_critical=count > threshold),
+            count=count,
+            sentence=f"{counted(count, 'part or job', 'parts or jobs')} in hand though the lease"
+            " ended long ago: no tick rescues them.",
+        )
+
+
+def _failed_share(noun: str, failed: int, total: int, threshold: float) -> Iterator[Finding]:
+    share = failed / total if total else 0.0
+    if failed >= FAILURES_MIN and share > threshold:
+        yield Finding(
+            severity=warning_or_critical(is_critical=share > CRITICAL_FACTOR * threshold),
+            count=failed,
+            sentence=f"{failed:,} of {total:,} {noun} failed in the last hour ({share:.0%}).",
+        )
+
+
+def _paused_work(pause: Pause) -> str:
+    work = {
+        PauseKind.ALL: "Everything",
+        PauseKind.SUPPLIER: f"Reading {pause.what}",
+        PauseKind.SELLER: f"Everything of {pause.seller}",
+        PauseKind.LISTING: f"{pause.sku} of {pause.seller}",
+    }
+    return work[pause.kind]
