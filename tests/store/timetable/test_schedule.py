@@ -1,11 +1,12 @@
-from collections.abc import Callable
+"""The schedule's rows: front, claim, settle, release, rescue."""
+
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
+from tests.store.timetable.conftest import Ask
 
 from headway.core.catalog.change_detection import Terms
 from headway.core.catalog.guard import SellerSettings
@@ -19,24 +20,7 @@ from headway_lab.virtual_clock import VirtualClock
 
 JUDGE = Judge(rule=FailureRule(), policy=Rolling())
 STANDING = SellerSettings(terms=Terms(locations={"Miami FL": "Miami"}, currency="USD"))
-BATCH = "00000000-0000-4000-8000-00000000000b"
 CALL = "00000000-0000-4000-8000-000000000001"
-Ask = Callable[..., list[tuple[Any, ...]]]
-
-
-@pytest.fixture
-def schedule(pool: ConnectionPool) -> Schedule:
-    return Schedule(pool)
-
-
-@pytest.fixture
-def ask(pool: ConnectionPool) -> Ask:
-    def query(sql: str, *values: object) -> list[tuple[Any, ...]]:
-        with pool.connection() as connection:
-            cursor = connection.execute(sql, values)
-            return cursor.fetchall() if cursor.description else []
-
-    return query
 
 
 def enter(pool: ConnectionPool, now: datetime, *keys: tuple[str, str]) -> int:
@@ -83,7 +67,7 @@ def test_a_listing_enters_once_and_keeps_its_slot(
     assert ask("SELECT user_id, next_sync_at FROM product_sync_schedule ORDER BY 1") == before
 
 
-def test_the_front_holds_the_next_due_of_every_turn_and_no_held_or_inactive_row(
+def test_the_front_holds_the_next_due_of_every_priority_and_no_leased_or_inactive_row(
     pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
 ) -> None:
     now = clock.now()
@@ -105,7 +89,7 @@ def test_the_front_holds_the_next_due_of_every_turn_and_no_held_or_inactive_row(
     assert rest == everything - {"P1"}
 
 
-def test_the_front_can_leave_out_whoever_was_in_call_a_failed_call(
+def test_the_front_can_leave_out_listings_of_a_failed_call(
     pool: ConnectionPool, schedule: Schedule, clock: VirtualClock
 ) -> None:
     now = clock.now()
@@ -116,7 +100,7 @@ def test_the_front_can_leave_out_whoever_was_in_call_a_failed_call(
     assert {each.sku for each in schedule.front(now, limit=9, only_clean=True)} == {"P2"}
 
 
-def test_a_claim_takes_the_listing_of_every_seller_and_nobody_can_take_it_again(
+def test_a_claim_takes_the_listing_of_every_seller_and_no_worker_can_take_it_again(
     pool: ConnectionPool, schedule: Schedule, clock: VirtualClock
 ) -> None:
     now = clock.now()
@@ -167,7 +151,7 @@ def test_a_held_price_leaves_the_desired_state_and_says_why(
     assert ask("SELECT held_reason, held_at FROM listing_state") == [(None, None)]
 
 
-def test_a_hold_ends_when_the_setting_that_caused_it_is_put_right(
+def test_a_hold_ends_when_the_setting_that_caused_it_is_corrected(
     pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
 ) -> None:
     now = clock.now()
@@ -229,7 +213,7 @@ def test_a_late_settle_is_refused_by_its_fence_and_changes_nothing(
     assert settle(schedule, second, quoted("P1"), later) == 0
 
 
-def test_who_is_refused_in_a_settle_writes_nothing_while_the_others_write_all(
+def test_a_refused_settlement_writes_nothing_while_the_others_write_all(
     pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
 ) -> None:
     now = clock.now()
@@ -244,7 +228,7 @@ def test_who_is_refused_in_a_settle_writes_nothing_while_the_others_write_all(
     assert ask(read) == [("P2",)]
 
 
-def test_rescue_acts_on_silence_only(
+def test_rescue_acts_on_expired_leases_only(
     pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
 ) -> None:
     now = clock.now()
@@ -352,7 +336,7 @@ def test_a_held_price_waits_as_a_proposal_while_stock_goes_to_the_shop(
     assert ask(STATE) == [("11.00", "3", None, None, second, second, 2)], "it came back by itself"
 
 
-def test_the_next_read_knows_what_a_person_refused_and_since_when_a_listing_moved(
+def test_the_next_read_knows_what_a_person_rejected_and_when_the_listing_last_moved(
     pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
 ) -> None:
     now = clock.now()
@@ -373,7 +357,7 @@ def test_the_next_read_knows_what_a_person_refused_and_since_when_a_listing_move
     assert ask("SELECT desired->>'price', rejected FROM listing_state") == [("13.20", None)]
 
 
-def test_a_price_that_push_put_back_while_we_were_reading_stays_and_we_bring_the_stock(
+def test_a_price_that_a_push_put_back_during_a_read_stays_and_the_stock_is_written(
     pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
 ) -> None:
     now = clock.now()
@@ -402,104 +386,3 @@ def test_a_parked_listing_that_leaves_the_sale_is_to_be_pushed(
     schedule.settle([drafts.charge(listing, now, "bad")], now=now, call_id=CALL)
     rows = ask("SELECT desired->>'status', desired->>'price', push_at FROM listing_state")
     assert rows == [("DRAFT", "11.00", now)]
-
-
-# -- publishing --------------------------------------------------------------------------------
-
-
-def request(ask: Ask, *sellers: str) -> None:
-    for seller in sellers:
-        ask(
-            "INSERT INTO product_staging (user_id, sku, shop_sku, batch_id)"
-            " VALUES (%s, 'P1', 'P1', %s)",
-            seller,
-            BATCH,
-        )
-
-
-def worded(**change: Any) -> Reply:
-    quote = replace(quoted("P1").quotes[Sku("P1")], name="Seal", vendor="Acme", **change)
-    return Reply(quotes={Sku("P1"): quote}, raw={Sku("P1"): {"name": "Seal", "listPrice": "10"}})
-
-
-def test_a_part_that_is_being_published_is_staged_with_its_raw_line(
-    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
-) -> None:
-    now = clock.now()
-    enter(pool, now, ("a", "P1"), ("b", "P1"))
-    request(ask, "a")
-    listings = claim(schedule, now, "P1")
-    assert {each.user_id: each.batch_id for each in listings} == {"a": BATCH, "b": None}
-    settle(schedule, listings, worded(), now)
-    rows = ask(
-        "SELECT user_id, status, reason, title, vendor, list_price, net_price, price,"
-        " cost_per_item, currency, inventory_quantity, inventory_status, location_summary,"
-        " updated_at FROM product_staging"
-    )
-    ten, eight, eleven = Decimal(10), Decimal(8), Decimal("11.00")
-    assert rows == [
-        ("a", "normalized", "", "Seal", "Acme", ten, eight, eleven, eight, "USD", 5, "in_stock",
-         "Miami FL: 5", now)
-    ]  # fmt: skip
-    raw = ask("SELECT user_id, sku, batch_id::text, raw_payload, created_at FROM boeing_raw_data")
-    assert raw == [("a", "P1", BATCH, {"name": "Seal", "listPrice": "10"}, now)]
-    assert ask("SELECT count(*) FROM listing_state WHERE push_at = %s", now) == [(2,)]
-    assert {each.batch_id for each in claim(schedule, now, "P1")} == {None}, "staged once"
-
-
-def test_a_part_that_was_read_before_it_is_published_is_pushed_all_the_same(
-    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
-) -> None:
-    now = clock.now()
-    enter(pool, now, ("a", "P1"))
-    read(schedule, now)
-    ask("UPDATE listing_state SET push_at = NULL")
-    request(ask, "a")
-    read(schedule, now)
-    assert ask("SELECT push_at, desired_version FROM listing_state") == [(now, 1)]
-    assert ask("SELECT status FROM product_staging") == [("normalized",)]
-
-
-def test_a_blocked_part_is_switched_off_with_the_reason_and_nothing_is_pushed(
-    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
-) -> None:
-    now = clock.now()
-    enter(pool, now, ("a", "P1"))
-    request(ask, "a")
-    settle(schedule, claim(schedule, now, "P1"), worded(quantities={"Germany CSC": 4}), now)
-    reason = "stocked only at Germany CSC, which is not mapped; see HEADWAY_LOCATIONS"
-    assert ask("SELECT status, reason FROM product_staging") == [("blocked", reason)]
-    rows = ask("SELECT is_active, sync_status, last_error FROM product_sync_schedule")
-    assert rows == [(False, "success", reason)]
-    rows = ask("SELECT desired, proposed, push_at, held_reason FROM listing_state")
-    assert rows == [(None, None, None, reason)]
-    rows = ask("SELECT error_message FROM sync_audit_log WHERE event_type = 'publish_blocked'")
-    assert rows == [(reason,)]
-    assert ask("SELECT count(*) FROM boeing_raw_data") == [(1,)]
-
-
-def test_a_part_that_never_appears_is_requested_until_it_is_parked_and_failed_then(
-    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
-) -> None:
-    now = clock.now()
-    enter(pool, now, ("a", "P1"))
-    request(ask, "a")
-    for _ in range(4):
-        settle(schedule, claim(schedule, now, "P1"), Reply(quotes={}), now)
-        assert ask("SELECT status FROM product_staging") == [("requested",)]
-    settle(schedule, claim(schedule, now, "P1"), Reply(quotes={}), now)
-    rows = ask("SELECT status, reason FROM product_staging")
-    assert rows == [("failed", "not in the supplier's reply (5 times)")]
-
-
-def test_a_late_settle_neither_stages_nor_stores_a_raw_line(
-    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
-) -> None:
-    now = clock.now()
-    enter(pool, now, ("a", "P1"))
-    request(ask, "a")
-    late = claim(schedule, now, "P1")
-    schedule.rescue(now + timedelta(minutes=5))
-    assert settle(schedule, late, worded(), now) == 1
-    assert ask("SELECT status FROM product_staging") == [("requested",)]
-    assert ask("SELECT count(*) FROM boeing_raw_data") == [(0,)]

@@ -1,0 +1,114 @@
+"""The settle of parts that are being published: staging, the raw reply, the push."""
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from psycopg_pool import ConnectionPool
+from tests.store.timetable.conftest import Ask
+from tests.store.timetable.test_schedule import claim, enter, quoted, read, settle
+
+from headway.core.catalog.listings import Reply, Sku
+from headway.store.timetable.schedule import Schedule
+from headway_lab.virtual_clock import VirtualClock
+
+BATCH = "00000000-0000-4000-8000-00000000000b"
+
+
+def request(ask: Ask, *sellers: str) -> None:
+    for seller in sellers:
+        ask(
+            "INSERT INTO product_staging (user_id, sku, shop_sku, batch_id)"
+            " VALUES (%s, 'P1', 'P1', %s)",
+            seller,
+            BATCH,
+        )
+
+
+def worded(**change: Any) -> Reply:
+    quote = replace(quoted("P1").quotes[Sku("P1")], name="Seal", vendor="Acme", **change)
+    return Reply(quotes={Sku("P1"): quote}, raw={Sku("P1"): {"name": "Seal", "listPrice": "10"}})
+
+
+def test_a_part_that_is_being_published_is_staged_with_its_raw_reply(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"), ("b", "P1"))
+    request(ask, "a")
+    listings = claim(schedule, now, "P1")
+    assert {each.user_id: each.batch_id for each in listings} == {"a": BATCH, "b": None}
+    settle(schedule, listings, worded(), now)
+    rows = ask(
+        "SELECT user_id, status, reason, title, vendor, list_price, net_price, price,"
+        " cost_per_item, currency, inventory_quantity, inventory_status, location_summary,"
+        " updated_at FROM product_staging"
+    )
+    ten, eight, eleven = Decimal(10), Decimal(8), Decimal("11.00")
+    assert rows == [
+        ("a", "normalized", "", "Seal", "Acme", ten, eight, eleven, eight, "USD", 5, "in_stock",
+         "Miami FL: 5", now)
+    ]  # fmt: skip
+    raw = ask("SELECT user_id, sku, batch_id::text, raw_payload, created_at FROM boeing_raw_data")
+    assert raw == [("a", "P1", BATCH, {"name": "Seal", "listPrice": "10"}, now)]
+    assert ask("SELECT count(*) FROM listing_state WHERE push_at = %s", now) == [(2,)]
+    assert {each.batch_id for each in claim(schedule, now, "P1")} == {None}, "staged once"
+
+
+def test_a_part_that_was_read_before_it_is_published_is_still_pushed(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    read(schedule, now)
+    ask("UPDATE listing_state SET push_at = NULL")
+    request(ask, "a")
+    read(schedule, now)
+    assert ask("SELECT push_at, desired_version FROM listing_state") == [(now, 1)]
+    assert ask("SELECT status FROM product_staging") == [("normalized",)]
+
+
+def test_a_blocked_part_is_switched_off_with_the_reason_and_nothing_is_pushed(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    request(ask, "a")
+    settle(schedule, claim(schedule, now, "P1"), worded(quantities={"Germany CSC": 4}), now)
+    reason = "stocked only at Germany CSC, which is not mapped; see HEADWAY_LOCATIONS"
+    assert ask("SELECT status, reason FROM product_staging") == [("blocked", reason)]
+    rows = ask("SELECT is_active, sync_status, last_error FROM product_sync_schedule")
+    assert rows == [(False, "success", reason)]
+    rows = ask("SELECT desired, proposed, push_at, held_reason FROM listing_state")
+    assert rows == [(None, None, None, reason)]
+    rows = ask("SELECT error_message FROM sync_audit_log WHERE event_type = 'publish_blocked'")
+    assert rows == [(reason,)]
+    assert ask("SELECT count(*) FROM boeing_raw_data") == [(1,)]
+
+
+def test_a_part_that_never_appears_is_requested_until_it_is_parked_and_then_failed(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    request(ask, "a")
+    for _ in range(4):
+        settle(schedule, claim(schedule, now, "P1"), Reply(quotes={}), now)
+        assert ask("SELECT status FROM product_staging") == [("requested",)]
+    settle(schedule, claim(schedule, now, "P1"), Reply(quotes={}), now)
+    rows = ask("SELECT status, reason FROM product_staging")
+    assert rows == [("failed", "not in the supplier's reply (5 times)")]
+
+
+def test_a_late_settle_neither_stages_nor_stores_a_raw_reply(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    request(ask, "a")
+    late = claim(schedule, now, "P1")
+    schedule.rescue(now + timedelta(minutes=5))
+    assert settle(schedule, late, worded(), now) == 1
+    assert ask("SELECT status FROM product_staging") == [("requested",)]
+    assert ask("SELECT count(*) FROM boeing_raw_data") == [(0,)]
