@@ -1,4 +1,4 @@
-"""The server at the other end: one process that gives every request one valid answer, and counts.
+"""The provider's side: one process that gives every request one valid reply, and counts.
 
 It reads HTTP/1.1 no further than it must, so that it is not what is measured.
 """
@@ -48,11 +48,11 @@ QUOTE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderServer:
-    """The server, as the benchmark sees it: where it is, and when each call arrived."""
+    """The server, as the benchmark sees it: its address, and when each call arrived."""
 
     port: int
     pid: int
-    arrivals: Any  # seconds, as many as `count` says
+    arrivals: Any  # seconds, `count` of them
     count: Any
 
     @property
@@ -62,7 +62,7 @@ class ProviderServer:
 
     @property
     def calls(self) -> int:
-        """How many calls have come."""
+        """How many calls have arrived."""
         return int(self.count.value)
 
     def span_s(self, begun: int, ended: int) -> float:
@@ -148,7 +148,7 @@ class _Call(asyncio.Protocol):
 
 
 def _serve(line: Connection, arrivals: Any, count: Any) -> None:  # noqa: ANN401 - shared memory
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it, and ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent notices, and ends us
 
     async def listen() -> None:
         loop = asyncio.get_running_loop()

@@ -1,7 +1,7 @@
-"""What front + claim of ten + settle costs as the schedule grows, all sizes in one run.
+"""The cost of front + claim of ten + settle as the schedule grows, all sizes in one run.
 
-Every size has its own database of one server. Sizes take turns in short blocks, so that whatever
-else the machine does meanwhile falls on all of them.
+Every size has its own database of one server. Sizes alternate in short blocks, so that other load
+on the machine affects all of them.
 """
 
 import shutil
@@ -69,7 +69,7 @@ INSERT INTO listing_state (user_id, sku, observed, observed_at, desired, desired
 SELECT user_id, sku, %(observed)s, %(now)s, %(desired)s, %(now)s, 1, %(desired)s, %(now)s, 1
 FROM product_sync_schedule
 """
-# How many dead rows autovacuum lets pass; a claim and its settle leave two of them.
+# How many dead rows autovacuum allows; a claim and its settle leave two of them.
 DEAD_MAX = """
 WITH chosen AS (
   SELECT option_name AS name, option_value AS value
@@ -121,7 +121,7 @@ class Line:
     times: Times = field(default_factory=Times)
 
     def round(self) -> None:
-        """Take and give back ten listings, one of them changed, and note how long it took."""
+        """Claim and settle ten listings, one of them changed, and record how long it took."""
         self.now += timedelta(seconds=1)
         at = CLOCK.monotonic()
         front = self.schedule.front(self.now, limit=FRONT)
@@ -170,7 +170,7 @@ def _measure_both(
 
 
 def _work_off(line: Line, pool: ConnectionPool) -> None:
-    """Move as many listings from the front as autovacuum lets anyone do."""
+    """Move as many listings from the front as autovacuum allows."""
     with pool.connection() as connection:
         row = connection.execute(DEAD_MAX, {"rows": line.rows}).fetchone()
         line.moved = min(line.rows, int(row[0]) // 2 if row else 0)

@@ -1,4 +1,4 @@
-"""Every limiter behind one question: whether to call now, or within so many seconds.
+"""Every limiter behind one question: whether to call now, or within some seconds.
 
 Each is used as its documentation shows. A limit of a million a second permits everything; the
 strict limit is 2 in 2 s, a thirtieth of the supplier's minute.
@@ -43,7 +43,7 @@ Acquire = Callable[[float], Finish | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a client process is to build: which limiter, under which limit, where."""
+    """What a client process builds: which limiter, under which limit, where."""
 
     name: str
     key: str
@@ -64,7 +64,7 @@ class Order:
 
 
 def nothing() -> None:
-    """Finish a call of which the limiter wants to hear no more."""
+    """Finish a call of a limiter that needs no settlement."""
 
 
 def build(order: Order, stack: ExitStack) -> Acquire:
@@ -108,7 +108,7 @@ def _permits(order: Order, dsn: str, stack: ExitStack) -> Acquire:
 
 
 def _begun(limiter: PostgresLimiter, permit: Permit) -> bool:
-    """Begin, as late as the limiter wishes; False when the ticket is gone."""
+    """Begin, as late as the limiter allows; False when the permit has lapsed."""
     while True:
         match limiter.begin(permit):
             case Granted():

@@ -1,4 +1,4 @@
-"""How large tables are filled: without indexes, keys and triggers, which come back afterwards."""
+"""Fills large tables without indexes, keys and triggers, which are restored afterwards."""
 
 from collections.abc import Sequence
 
@@ -22,12 +22,12 @@ def strip(connection: Connection, tables: Sequence[str]) -> list[Statement]:
     named = list(tables)
     keys = connection.execute(CONSTRAINTS, (named,)).fetchall()
     indexes = connection.execute(INDEXES, (named,)).fetchall()
-    # Of a table in parts the catalog tells the whole's index alone; it is wanted in every part.
+    # For a partitioned table the catalog lists only the parent's index; every partition needs it.
     rebuild: list[Statement] = [
         sql.SQL(definition.replace(" ON ONLY ", " ON ", 1)) for _, definition in indexes
     ]
     for table, name, definition, is_foreign in keys:
-        # What we filled by ourselves needs no proof; what is written later is checked as ever.
+        # Rows that we filled ourselves need no validation; later writes are checked as usual.
         suffix = " NOT VALID" if is_foreign else ""
         add = sql.SQL("ALTER TABLE {} ADD CONSTRAINT {} " + definition + suffix)
         rebuild.append(add.format(sql.Identifier(table), sql.Identifier(name)))

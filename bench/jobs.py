@@ -72,7 +72,7 @@ class Queue:
     settle: list[float] = field(default_factory=list)
 
     def round(self) -> None:
-        """Claim ten and give them back for an hour, and note how long either took."""
+        """Claim ten jobs and settle them for an hour later, and record how long each took."""
         self.now += timedelta(seconds=1)
         at = CLOCK.monotonic()
         taken = self.jobs.claim_many(now=self.now, owner="bench", limit=PICKED)

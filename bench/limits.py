@@ -57,7 +57,7 @@ headway makes three transactions a grant (reserve, begin, settle) and a ledger l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What a client process is to do, for how long; a supplier's port makes it a strict run."""
+    """What a client process does, and for how long; a supplier's port makes it a strict run."""
 
     order: Order
     seconds: float
@@ -225,7 +225,7 @@ def _print(
 
 @contextmanager
 def _supplier() -> Iterator[tuple[int, list[tuple[float, int]]]]:
-    """Listen on loopback and note when each call arrives, and whose it is."""
+    """Listen on loopback and record when each call arrives, and from which client."""
     log: list[tuple[float, int]] = []
     with socket.create_server((HOST, 0), backlog=64) as listener:
 
@@ -248,7 +248,7 @@ def _supplier() -> Iterator[tuple[int, list[tuple[float, int]]]]:
         try:
             yield port, log
         finally:
-            # A call that says nothing tells the supplier to close.
+            # An empty call asks the supplier to close.
             socket.create_connection((HOST, port)).close()
             thread.join(JOIN_S)
 
@@ -276,7 +276,7 @@ def _crew(count: int) -> Iterator[list[Connection]]:
 
 
 def _do(workers: Sequence[Connection], jobs: Sequence[Job]) -> list[tuple[list[float], int]]:
-    """Hand out the jobs, let all begin together, and collect what they say."""
+    """Hand out the jobs, start all clients together, and collect their results."""
     lines = workers[: len(jobs)]
     for line, job in zip(lines, jobs, strict=True):
         line.send(job)
@@ -288,8 +288,8 @@ def _do(workers: Sequence[Connection], jobs: Sequence[Job]) -> list[tuple[list[f
 
 
 def _client(line: Connection) -> None:
-    """Do one job after another until the line is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it, and ends us
+    """Do one job after another until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent notices, and ends us
     while True:
         try:
             job: Job = line.recv()
@@ -328,7 +328,7 @@ def _grants(acquire: Acquire, job: Job) -> tuple[list[float], int]:
 
 
 def _calls(acquire: Acquire, job: Job) -> tuple[list[float], int]:
-    """Call the supplier as often as the limiter lets us; the figures are in the supplier's log."""
+    """Call the supplier as often as the limiter allows; the figures are in the supplier's log."""
     late = rng(f"arrival {job.client}")
     end = CLOCK.monotonic() + job.seconds
     while (left_s := end - CLOCK.monotonic()) > 0:

@@ -1,7 +1,7 @@
-"""A street of shops, each with one listing, as Headway's tables know them; workers write to them.
+"""Many shops with one listing each, as Headway's tables have them; workers write to them.
 
-Each shop is as one that Headway has long known: its places told, its token stored, its bucket of
-points full. Whatever its limits are, one call each does not reach them.
+Each shop is like one that Headway has long known: its locations read, its token stored, its bucket
+of points full. One call each does not reach their limits.
 """
 
 from dataclasses import dataclass
@@ -61,23 +61,23 @@ ROUNDS_OF_DISPATCH_LEASES = "DELETE FROM dispatch_leases"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Street:
-    """The shops, and how to give each something to be told."""
+    """The shops, and how to make each due for a push."""
 
     pool: ConnectionPool
 
     def change(self, shops: int) -> None:
-        """Desire another quantity in so many shops, all at once."""
+        """Desire another quantity in that many shops, all at once."""
         with self.pool.connection() as connection:
             connection.execute(CHANGE, {"shops": shops, "place": PLACES[0]})
 
     def waiting(self) -> int:
-        """Count the shops that were not told yet."""
+        """Count the shops that still wait for a push."""
         with self.pool.connection() as connection:
             row = connection.execute(WAITING).fetchone()
         return int(row[0]) if row else 0
 
     def forget_dispatch_leases(self) -> None:
-        """Let workers that come after others not wait for what those had in hand."""
+        """Let later workers not wait for the leases of earlier ones."""
         with self.pool.connection() as connection:
             connection.execute(ROUNDS_OF_DISPATCH_LEASES)
 

@@ -1,7 +1,7 @@
-"""What it takes to bring changes into a shop: the engine beside one call per item, in virtual time.
+"""The cost of writing changes to a shop: the engine beside one call per item, in virtual time.
 
-Both ways have the same database, connector and limiter, and the same simulated Shopify as judge.
-A run begins when the shop is known, its bucket full, and every listing changed.
+Both ways have the same database, client and limiter, and the same simulated Shopify counts the
+calls. A run begins when the shop is known, its bucket full, and every listing changed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ NOTES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What one way took; but for `own_ms`, our real time per listing, as the shop counted it."""
+    """The cost of one way as the shop counted it; `own_ms` is our real time per listing."""
 
     calls: int
     points: int
@@ -105,7 +105,7 @@ def _measure(
     *,
     bulk_from: int = NO_BULK,
 ) -> Figures:
-    """Bring the changes into a shop of their own, and ask it what that took."""
+    """Write the changes to a shop of their own, and return what the shop counted."""
     with open_world(server, folder, changed, bulk_from=bulk_from) as world:
         transport, shop = world.transport, world.transport.simulator
         calls, points, real_s, at_s = shop.requests, shop.points, transport.real_s, shop.elapsed_s()
@@ -123,7 +123,7 @@ def _measure(
 
 
 def _rows(mix: str, results: Mapping[str, Figures]) -> list[Sequence[str]]:
-    """Write the figures of each way, and how many times less it took than the last."""
+    """Return the figures of each way, and how many times less it took than the last."""
     last = list(results.values())[-1]
     return [
         (

@@ -1,6 +1,6 @@
 """Workers of other queues, as their documentation shows them: `python -m bench.queues NAME`.
 
-Celery's task does nothing. Procrastinate's and DBOS's do what a push does at the least: claim a row
+Celery's task does nothing. Procrastinate's and DBOS's do the least that a push does: claim a row
 under a lease and a fence, make one HTTP request with Headway's own body, and settle the row.
 """
 
@@ -59,7 +59,7 @@ WHERE shop = {shop} AND fence = {fence}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where everything is; a worker process is told by its environment."""
+    """The addresses of all services; a worker process gets them from its environment."""
 
     database: str = field(default="", repr=False)
     valkey: str = field(default="", repr=False)
@@ -68,7 +68,7 @@ class Place:
 
     @property
     def environ(self) -> dict[str, str]:
-        """As a worker process is told it."""
+        """The environment of a worker process."""
         settings = {"database": self.database, "valkey": self.valkey, "far_end": self.provider}
         return {"BENCH_PLACE": json.dumps({**settings, "concurrency": self.concurrency})}
 
@@ -87,7 +87,7 @@ def body_of(shop: str, quantity: int) -> dict[str, Any]:
 
 
 def check(answer: httpx.Response) -> None:
-    """Read the answer, as anybody must."""
+    """Read the reply, as any client must."""
     assert answer.json()["data"]["inventorySetQuantities"]["userErrors"] == []
 
 
@@ -95,7 +95,7 @@ def check(answer: httpx.Response) -> None:
 
 
 def celery_app(place: Place) -> Celery:
-    """Make an application whose one task does nothing; messages as Headway's worker has them."""
+    """Make an application whose one task does nothing; its messages are like Headway's."""
     app = Celery("bench", broker=place.valkey, set_as_current=False)
     app.conf.update(
         task_acks_late=True,

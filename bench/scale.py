@@ -1,8 +1,8 @@
-"""Workers side by side: calls a second and processor time a call, ours and of other queues.
+"""Workers side by side: calls a second and processor time a call, of Headway and of other queues.
 
 Each round takes the queues in a new order, and adds worker process to worker process. With each
-number the workers warm up, then every shop has something to be told at once. Calls are counted by
-the server at the other end; raw Celery makes none.
+number the workers warm up, then every shop is due for a push at once. Calls are counted by the
+server at the other end; raw Celery makes none.
 """
 
 import os
@@ -45,7 +45,7 @@ limits do not bind: a call is permitted 450, and costs 10, of the 1,800 points t
 
 @dataclass(slots=True, kw_only=True)
 class Figures:
-    """What was measured of one line with some number of processes, a figure a round."""
+    """The figures of one queue with some number of processes, one per round."""
 
     per_s: list[float] = field(default_factory=list)
     workers_ms: list[float] = field(default_factory=list)
@@ -69,7 +69,7 @@ Found = dict[tuple[str, int], Figures]
 
 
 def run(*, shops: int = SHOPS, rounds: int = ROUNDS) -> None:
-    """Measure every line with every number of processes, in a new order each round; print."""
+    """Measure every queue with every number of processes, in a new order each round; print."""
     with scratch() as folder, ExitStack() as stack:
         valkey = EmbeddedValkey(folder / "valkey", clock=CLOCK, keeps=False)
         stage = Stage(
@@ -114,7 +114,7 @@ def _versions() -> tuple[str, ...]:
 
 
 def _measure(stage: Stage, line: Line, results: Found) -> None:
-    """Add worker process to worker process; with each number let everything be due, and note."""
+    """Add worker process to worker process; with each number make everything due and measure."""
     line.clear()
     workers = Workers(
         name=line.name,
@@ -137,11 +137,11 @@ def _measure(stage: Stage, line: Line, results: Found) -> None:
 
 
 def _drain(stage: Stage, line: Line, workers: Workers, calls: int) -> float:
-    """Let so many be due, and wait until all are settled; return how many a second it were."""
+    """Make that many calls due, and wait until all are settled; return calls a second."""
     begun = stage.provider.calls
     waiting = line.release(calls)
     began_s, give_up_s = CLOCK.monotonic(), CLOCK.monotonic() + DRAIN_S
-    # Asked only once it may be over, not to burden the database with the question.
+    # Asked only when it may be done, so that the question does not load the database.
     while (line.makes_calls and stage.provider.calls - begun < calls) or waiting():
         if CLOCK.monotonic() > give_up_s:
             made = stage.provider.calls - begun

@@ -66,7 +66,7 @@ def machine() -> list[tuple[str, str]]:
 
 
 def version(server: EmbeddedServer) -> str:
-    """Return the server's version and the settings that matter here, as it sees them."""
+    """Return the server's version and the settings that matter here."""
     with psycopg.connect(server.dsn("postgres")) as connection:
         return version_of(connection)
 
@@ -83,7 +83,7 @@ def version_of(connection: psycopg.Connection[tuple[Any, ...]]) -> str:
 
 
 def valkey_version(server: EmbeddedValkey) -> str:
-    """Return the version of a server whose past does not outlive it."""
+    """Return the version of a server that keeps no data."""
     with server.client() as client:
         info = client.info("server")
     number = info.get("valkey_version") or info["redis_version"]

@@ -69,7 +69,7 @@ BEFORE = state("11.00", "9.5")
 
 @dataclass(slots=True, kw_only=True)
 class Wire:
-    """The simulated shop, how long it really took, and when in virtual time it last answered."""
+    """The simulated shop, its real time, and when it last answered in virtual time."""
 
     simulator: ShopifySimulator
     real_s: float = 0.0
@@ -86,7 +86,7 @@ class Wire:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """A shop whose listings the tables know, and the application that writes to it."""
+    """A shop whose listings are in the tables, and the application that writes to it."""
 
     app: App
     clock: VirtualClock
@@ -110,7 +110,7 @@ class World:
         return sum(state != expected[number % 2] for number, state in enumerate(shown))
 
     def push(self) -> float:
-        """Let one pusher work until nothing waits; return the real seconds of its steps."""
+        """Run one pusher until nothing waits; return the real seconds of its steps."""
         push, real_s = self.app.push("bench"), 0.0
         while True:
             at_s = CLOCK.monotonic()
@@ -130,7 +130,7 @@ class World:
 def open_world(
     server: EmbeddedServer, folder: Path, listings: int, *, bulk_from: int
 ) -> Iterator[World]:
-    """Fill shop and tables alike, connect them, and let the engine get to know the shop."""
+    """Fill shop and tables alike, connect them, and let the engine read the shop."""
     clock, ids = VirtualClock(START), rng("bench")
     setup = ShopSetup(domain=SHOP, locations=PLACES, access_token=TOKEN)
     transport = Wire(simulator=ShopifySimulator(clock, shops=[setup], seed=1))

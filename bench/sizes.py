@@ -1,7 +1,7 @@
-"""Bytes that a listing, an event and a call take in every table and index, and what upkeep takes.
+"""Bytes that a listing, an event and a call take in every table and index, and the cost of upkeep.
 
-The tables are those of `bench.views`, just filled: no bloat. Processor time is told per million
-rows too, so that larger tables may be reckoned from it; sorting and cold disks come on top.
+The tables are those of `bench.views`, just filled: no bloat. Processor time is also given per
+million rows, so that larger tables can be estimated; sorting and cold disks come on top.
 """
 
 import os
@@ -111,7 +111,7 @@ def _upkeep(
 
 
 def _dump(dsn: str, file: Path) -> None:
-    """Dump a database; its password is told by the environment, where no list shows it."""
+    """Dump a database; its password is in the environment, where no process list shows it."""
     parameters = conninfo_to_dict(dsn)
     names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD"}
     environ = {names[name]: str(value) for name, value in parameters.items() if name in names}

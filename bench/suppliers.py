@@ -1,7 +1,7 @@
-"""Many suppliers on few workers: how much of every limit is spent, and what a call costs.
+"""Many suppliers on few workers: how much of every limit is used, and what a call costs.
 
-First as it is in life, two calls a minute for each supplier: all permits there are should be used.
-Then with limits that no worker reaches: how many calls a second the processes carry.
+First as in production, two calls a minute for each supplier: all permits should be used. Then with
+limits that no worker reaches: how many calls a second the processes make.
 """
 
 import signal
@@ -32,7 +32,7 @@ from headway_lab.virtual_clock import VirtualClock
 SUPPLIERS, PARTS_EACH = 1000, 30
 PROCESSES = (1, 2, 4)
 CONCURRENCY = 8
-# As it is in life; and so often that the workers are what binds.
+# As in production; and so often that the workers are the bottleneck.
 LIFE = {"SYNC_BOEING_RATE_LIMIT_TOKENS": "2", "SYNC_BOEING_RATE_LIMIT_REFILL": "30"}
 FREE = {"SYNC_BOEING_RATE_LIMIT_TOKENS": "600", "SYNC_BOEING_RATE_LIMIT_REFILL": "0"}
 WARM_UP_S, LIFE_S, FREE_S = 45.0, 60.0, 15.0
@@ -82,7 +82,7 @@ class Market:
     suppliers: int
 
     def settings(self, limit: dict[str, str]) -> Settings:
-        """Return what a worker is told."""
+        """Return the environment of a worker."""
         tokens, refill = limit.values()
         return Settings(
             data_dir=self.folder / "vault", rate_limit=int(tokens), rate_gap_s=float(refill)
@@ -140,7 +140,7 @@ def _enter(market: Market) -> None:
 
 
 def _begin(market: Market, settings: Settings) -> None:
-    """Let every limiter be as one that Headway has long known; none waits out its first minute."""
+    """Make every limiter one that Headway has long known; none waits for its first minute."""
     with market.pool.connection() as connection:
         connection.execute(CLEAR)
     with market.valkey.client() as client:
@@ -153,7 +153,7 @@ def _begin(market: Market, settings: Settings) -> None:
 
 
 def _measure(market: Market, limit: dict[str, str], count: int, span_s: float) -> tuple[str, ...]:
-    """Let so many processes work, and tell what they did in a span, once they are warm."""
+    """Start that many processes; once they are warm, return what they did in a span."""
     per_min = int(limit["SYNC_BOEING_RATE_LIMIT_TOKENS"])
     say(f"{per_min} calls a minute each, {count} processes")
     _begin(market, market.settings(limit))

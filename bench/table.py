@@ -19,7 +19,7 @@ def show(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], *not
 
 
 def say(text: str) -> None:
-    """Tell a waiting person what is going on."""
+    """Print a progress message for a waiting person."""
     print(f"bench: {text}", file=sys.stderr, flush=True)
 
 

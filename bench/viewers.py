@@ -1,7 +1,7 @@
-"""What viewers of the page cost: how late a board comes, and how often the database is read for it.
+"""The cost of viewers of the page: how late a board arrives, and how often the database is read.
 
 The site serves from this process; the viewers are another, which reads plain sockets. The board
-says which instant it shows, so that its lateness is what a person sees.
+holds the time that it shows, so that its lateness is what a person sees.
 """
 
 import multiprocessing
@@ -51,7 +51,7 @@ class Counting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What one crowd saw: each board's lateness, and how many the first viewer was shown."""
+    """The boards of one group of viewers: lateness, and how many the first viewer received."""
 
     late_ms: Sequence[float]
     refreshes: int
@@ -60,7 +60,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """A crowd's round, with the connections that the site took for it."""
+    """A round of viewers, with the connections that the site used for it."""
 
     viewers: int
     views: int
@@ -92,7 +92,7 @@ def _measured(
 ) -> Figures:
     counting = Counting(pool)
     with _served(counting, folder, viewers) as (port, keys), _process() as crowd:
-        # Whoever comes is looked up; only then is counted.
+        # The first request of each viewer looks up its key; counting starts after that.
         warm = crowd.submit(watch_for, port, keys, viewers, views).result()
         assert warm.panels
         before = counting.lent
@@ -134,7 +134,7 @@ def watch_for(port: int, keys: Sequence[str], viewers: int, views: Sequence[str]
 
 
 def watch_on(refreshes: int) -> Round:
-    """Watch until the first viewer has seen that many boards more."""
+    """Watch until the first viewer has received that many more boards."""
     late: list[float] = []
     first, begun = _open[0], len(_open[0].stamps)
 

@@ -1,7 +1,7 @@
-"""What a person waits for when looking: lists, search, history and status, as the tables grow.
+"""Response times of the views: lists, search, history and status, as the tables grow.
 
-Every size has its own database of one server, and sizes take turns. Each look is made with another
-part, text or page every time, by the operator and behind the wall of the largest seller.
+Every size has its own database of one server, and sizes alternate. Each query uses another part,
+text or page every time, as the operator and as the largest seller.
 """
 
 import math
@@ -62,7 +62,7 @@ TABLES = (
     "sync_audit_log",
 )
 
-# As many months as are kept: a look at a listing's life looks into each.
+# All months that are kept: the history of a listing reads each of them.
 MONTHS = """
 SELECT make_history_month(%(now)s - back * interval '1 month') FROM generate_series(0, 24) AS back
 """
@@ -169,7 +169,7 @@ Look = Callable[[], object]
 
 @dataclass(slots=True, kw_only=True)
 class Room:
-    """One database of some size, and whoever looks at it."""
+    """One database of some size, and the queries on it."""
 
     rows: int
     app: App
@@ -190,7 +190,7 @@ class Room:
         return Sku(f"{chr(65 + number % 26)}{number:08}=E{number % 10}")
 
     def look(self, name: str, look: Look) -> None:
-        """Look once, and note how long it took."""
+        """Run one query, and record how long it took."""
         at_s = CLOCK.monotonic()
         look()
         self.times.setdefault(name, []).append((CLOCK.monotonic() - at_s) * 1000)
@@ -278,13 +278,13 @@ class Room:
         views.day(self.now, limit_key=self.app.limit_key, policy=self.app.policy, listed=self.rows)
 
     def _sample(self) -> None:
-        # Each in a span of five minutes of its own, or only the first would look.
+        # Each in a span of five minutes of its own, or only the first would be read.
         self.now += timedelta(minutes=5)
         self.app.freshness.sample(self.now)
 
 
 def run(*, rows: Sequence[int] = ROWS, rounds: int = ROUNDS) -> None:
-    """Fill, look, print."""
+    """Fill, query, print."""
     with scratch() as folder:
         _require_space(folder, sum(rows))
         with postgres(folder / "views", SETTINGS) as server:

@@ -1,4 +1,4 @@
-"""The queues that `bench.scale` compares: how their workers start, and how work comes to them."""
+"""The queues that `bench.scale` compares: how their workers start, and how they get work."""
 
 import signal
 import sys
@@ -51,20 +51,20 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One queue with its workers: how they start, how work comes, and when it is done."""
+    """One queue with its workers: how they start, get work, and are done."""
 
     name: str
     command: Sequence[str]
     environ: Mapping[str, str] = field(repr=False)
     ready: str
-    # Makes so many calls due at once, and returns what tells how many are not settled.
+    # Makes that many calls due at once, and returns a function that counts the unsettled ones.
     release: Callable[[int], Callable[[], int]]
     clear: Callable[[], None] = lambda: None
     makes_calls: bool = True
 
 
 def headway(stage: Stage, stack: ExitStack) -> Line:
-    """Return real workers of ours, who write to shops."""
+    """Return Headway's own workers, which write to shops."""
     database = migrated(stage.server, "headway")
     pool = stack.enter_context(open_pool(database, size=2))
     street = open_shops(pool, stage.folder / "vault", stage.shops)
@@ -82,7 +82,7 @@ def headway(stage: Stage, stack: ExitStack) -> Line:
 
     return Line(
         name=OURS,
-        # Of the supplier there is nothing to read: only what writes to shops is asked for.
+        # The supplier has nothing to read: only pushes are requested.
         command=own_command("worker", "--queues", "push.shopify", ends_by=signal.SIGKILL),
         environ=environ,
         ready="Headway works as",
@@ -92,7 +92,7 @@ def headway(stage: Stage, stack: ExitStack) -> Line:
 
 
 def _clear(stage: Stage, street: Street) -> None:
-    """Let nothing be left of workers that were killed: no message, no baton."""
+    """Remove what killed workers left: messages and dispatch leases."""
     with stage.valkey.client() as client:
         client.flushall()
     street.forget_dispatch_leases()

@@ -68,7 +68,7 @@ def contract() -> dict[str, Any]:
 
 
 class Judge:
-    """Finds what a value breaks of a schema, and notes which fields it met."""
+    """Checks values against a schema, and records which fields occurred."""
 
     def __init__(self) -> None:
         self.met: dict[str, set[str]] = {}
@@ -212,7 +212,7 @@ def connector(witness: Witness, pool: ConnectionPool) -> Iterator[EtsyPlatform]:
 
 
 def live(etsy: EtsySimulator) -> None:
-    """Let everything happen that can, once at least."""
+    """Perform every kind of event at least once."""
     for state in ("active", "inactive", "sold_out", "draft", "expired"):
         etsy.add_listing(SHOP, state=state, sku="" if state == "draft" else "MUG")
     buyer = EtsyBuyer(id=5, name="Ada", email="ada@example.com", country="GB")

@@ -1,4 +1,4 @@
-"""The simulated Printify's replies against a third party's OpenAPI, where that says a type."""
+"""The simulated Printify's replies against a third party's OpenAPI, where it names a type."""
 
 import json
 from functools import cache
@@ -30,7 +30,7 @@ def contract() -> dict[str, Any]:
 
 
 def faults(value: Any, schema: dict[str, Any], where: str) -> list[str]:
-    """Return where a value is not of the type that the schema says."""
+    """Return where a value is not of the type in the schema."""
     if "$ref" in schema:
         schema = contract()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     if not isinstance(value, TYPES[schema["type"]]):

@@ -1,4 +1,4 @@
-"""Every document that reads a shop is valid, costs what we say, and needs the scopes we ask for."""
+"""Every document that reads a shop is valid, costs what we estimate, and needs only our scopes."""
 
 import json
 import re
@@ -65,7 +65,7 @@ def scopes_by_type() -> dict[str, set[str]]:
 
 
 def types_in(text: str) -> set[str]:
-    """Return every type of object that a document asks for."""
+    """Return every type of object that a document selects."""
     info, names = TypeInfo(schema()), set()
 
     class Collect(Visitor):

@@ -138,7 +138,7 @@ def assert_valid(document: Document) -> None:
         for definition in parsed.definitions
         if isinstance(definition, OperationDefinitionNode)
     ]
-    # As they travel: what JSON cannot say would be lost here.
+    # As sent: what JSON cannot express would be lost here.
     variables = json.loads(json.dumps(document.variables))
     definitions = operation.variable_definitions or ()
     assert {definition.variable.name.value for definition in definitions} == set(variables)

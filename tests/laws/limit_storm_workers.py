@@ -1,4 +1,4 @@
-"""Sixteen callers that are killed and born again until standard input ends; run as a program.
+"""Sixteen callers that are killed and restarted until standard input ends; run as a program.
 
 Each has a clock that is wrong by up to ninety seconds, and asks the limiter in the database of the
 given folder before each call to the given port.
@@ -42,7 +42,7 @@ class SkewedClock(SystemClock):
 
 
 class Caller:
-    """One process: it asks, waits, calls and settles, and may die at any step."""
+    """One process: it reserves, waits, calls and settles, and may crash at any step."""
 
     def __init__(self, folder: Path, port: int, generator: Rng) -> None:
         self.folder = folder
@@ -67,7 +67,7 @@ class Caller:
             try:
                 answer = self.insist(lambda limiter: limiter.begin(permit), is_once=True)
             except StoreError:
-                # It may have been granted all the same; nothing was sent, so give it back.
+                # It may have been granted all the same; nothing was sent, so return it.
                 self.insist(lambda limiter: limiter.settle(permit, sent=False))
                 return
             if not isinstance(answer, NotYet):

@@ -1,7 +1,7 @@
-"""Days of the account lane on the real engine and store: the laws hold, and can be seen to break.
+"""Days of the account lane on the real engine and store: the laws hold, and violations are noticed.
 
-Each wrong part below breaks one thing that keeps rows whole or limits kept, and is noticed by the
-law that it breaks.
+Each wrong part below breaks one thing that keeps rows complete or limits kept, and is noticed by
+the law that it breaks.
 """
 
 from collections.abc import Callable
@@ -107,7 +107,7 @@ class Forgetful(Wrong):
 
 
 class Unfenced(Wrong):
-    """Lets whoever comes late write all the same."""
+    """Accepts late writes."""
 
     def commit(self, job: Job, page: Page, step: PageStep, **more: Any) -> Job | None:
         taken = self.inner.commit(job, page, step, **more)
@@ -134,7 +134,7 @@ def test_l5_notices_a_late_commit_that_is_accepted(run: Run) -> None:
 
 
 def unreserved(jobs: Any) -> Any:
-    """Let jobs be claimed without their share of a platform's day."""
+    """Let jobs be claimed without their share of a platform's daily quota."""
     jobs._days = {}
     return jobs
 

@@ -1,4 +1,4 @@
-"""Pages are committed while a person disconnects, connects and pays: nobody waits in a ring."""
+"""Pages are committed while a person disconnects, connects and upgrades: no deadlock."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Everything that touches jobs at once, on one database: no ring of waits, no place taken twice."""
+"""Everything that writes jobs at once, on one database: no deadlock, no slot taken twice."""
 
 import threading
 from collections.abc import Callable
@@ -42,7 +42,7 @@ SHOPS = [
 
 
 class Storm:
-    """Each method is one actor's turn."""
+    """Each method is one step of one actor."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         quota = Quota(limit=10_000, span_s=86_400)

@@ -1,7 +1,7 @@
-"""What truly happens in a simulated day, and what the watch tells of it: once, soon, and its end.
+"""Causes in a simulated day and their alerts: each fires once, soon, and resolves.
 
-Supplier, shops, workers and people bring these about, and nothing is written into our tables. When
-a rule's number is reached is read off the history, not asked of the watch.
+Supplier, shops, workers and people cause them; nothing is written into our tables. When a rule's
+threshold is reached is read from the history, independent of the alerts.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,9 +38,8 @@ Act = Callable[[Scenario], None]
 class Story:
     """A cause, and its end; minutes count from the beginning.
 
-    `wrong` is from when on the rule's number is reached: a minute, or a query for the instant.
-    The cause ends at `ends`; until `over` it must be told that all is well. `beside` may be told
-    too, once each.
+    `wrong` is when the rule's threshold is reached: a minute, or a query for the moment. The cause
+    ends at `ends`; the alert must resolve by `over`. `beside` may fire too, once each.
     """
 
     wrong: float | str
@@ -60,7 +59,7 @@ def ops(scenario: Scenario) -> OperatorCaller:
 
 
 def mend(scenario: Scenario) -> None:
-    """Let the supplier be well from now on."""
+    """End the supplier's faults."""
     scenario.simulator.faults = FaultPlan(1)
 
 
@@ -93,7 +92,7 @@ def uninstall(scenario: Scenario) -> None:
 
 
 def install(scenario: Scenario, *, lasting: timedelta | None = None) -> None:
-    """Let the seller connect the shop again, with a token that is good; its grant may end."""
+    """Let the seller connect the shop again, with a valid token; its grant may end."""
     app, (seller,) = scenario.app, scenario.sellers
     domain = scenario.shops.setups[seller].domain
     tokens = scenario.shops.simulator.tokens(domain)
@@ -108,7 +107,7 @@ def install(scenario: Scenario, *, lasting: timedelta | None = None) -> None:
 
 
 def fall_silent(scenario: Scenario) -> None:
-    """Let a worker take parts in hand and never be heard of again."""
+    """Let a worker claim parts and never report again."""
     now = scenario.clock.now()
     skus = sorted(scenario.plan.world.start)[:3]
     scenario.app.schedule.claim(
@@ -118,7 +117,7 @@ def fall_silent(scenario: Scenario) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Blocked:
-    """A supplier that blocks our key until a minute has come, as if it was asked too often."""
+    """A supplier that blocks our key until a minute has come, as if it was called too often."""
 
     until_min: float
     after: CallGate
@@ -133,7 +132,7 @@ def block(scenario: Scenario) -> None:
 
 
 class Idle:
-    """A schedule whose tick rescues nobody until a minute has come."""
+    """A schedule whose tick rescues nothing until a minute has come."""
 
     def __init__(self, inner: Any, until: datetime) -> None:
         self._inner, self._until = inner, until
@@ -146,7 +145,7 @@ class Idle:
 
 
 def first(kind: str) -> str:
-    """Return the query for the instant of the first event of a kind."""
+    """Return the query for the moment of the first event of a kind."""
     return f"SELECT min(sync_timestamp) FROM sync_audit_log WHERE event_type = '{kind}'"
 
 

@@ -40,7 +40,7 @@ def watch(pool: ConnectionPool, tmp_path: Path) -> Watch:
 
 
 def spans(scenario: Scenario) -> dict[str, list[tuple[float, AlertPhase]]]:
-    """Return what was told of each alert, by minute."""
+    """Return the phases of each alert, by minute."""
     phases: dict[str, list[tuple[float, AlertPhase]]] = {}
     for alert in scenario.alerts.entries:
         phases.setdefault(alert.name, []).append((alert.at_s / 60, alert.phase))

@@ -1,4 +1,4 @@
-"""What truly happens to accounts in a simulated day, and what the watch tells of it."""
+"""Causes in a simulated day of the account lane, and their alerts."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ def live(
 
 
 def told_of(scenario: AccountScenario, name: str) -> list[tuple[AlertPhase, float]]:
-    """Return what was told of one alert, and at which minute."""
+    """Return the phases of one alert, by minute."""
     return [
         (alert.phase, alert.at_s / 60) for alert in scenario.alerts.entries if alert.name == name
     ]
@@ -94,12 +94,12 @@ def printify(scenario: AccountScenario) -> PrintifySimulator:
 
 
 def narrow(scenario: AccountScenario) -> None:
-    """Let Printify refuse pages as long as we ask for, from now on."""
+    """Let Printify refuse pages of the size we request, from now on."""
     printify(scenario).per_page_max = {"orders": 2, "products": 2}
 
 
 def mend(scenario: AccountScenario) -> None:
-    """Let it take them again, and a person revive what died of it."""
+    """Let it accept them again, and let a person revive the dead jobs."""
     printify(scenario).per_page_max = dict(PER_PAGE_MAX)
     caller = operator(scenario.app, "ops")
     for job in jobs(caller, status=JobStatus.DEAD).jobs:
@@ -121,7 +121,7 @@ def test_dead_jobs_raise_one_alert_that_resolves_when_they_are_revived(
 
 
 def spend_etsy(scenario: AccountScenario) -> None:
-    """Let somebody else of the same app use up the day."""
+    """Let others of the same app use up the daily quota."""
     simulator = scenario.etsy.simulator
     simulator.meter.spend(simulator.meter.per_day, simulator.elapsed_s())
 

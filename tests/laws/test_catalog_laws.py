@@ -1,4 +1,4 @@
-"""The law book can turn red: each law is broken on purpose by one wrong part, and noticed."""
+"""Each law of the catalog lane is broken on purpose by one wrong part, and the checks notice."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -77,7 +77,7 @@ class Wrong:
 
 
 def tampering(change: Callable[[Settlement], Settlement]) -> Parts:
-    """Return parts whose schedule settles something else than it was told."""
+    """Return parts whose schedule settles something else than it was given."""
 
     class Tampering(Wrong):
         def settle(self, settlements: list[Settlement], **more: object) -> int:
@@ -230,7 +230,7 @@ def test_l9_notices_a_price_that_must_not_reach_the_shop(run: Run, harm: dict[st
     assert run(tampering(harmful))["L9"] > 0
 
 
-# Everybody is read after it.
+# Every listing is read after it.
 CRASH: dict[str, Any] = {"products": 60, "days": 1.1, "crash_at_s": 60.0}
 
 
@@ -327,7 +327,7 @@ def test_l13_notices_a_listing_without_a_reason(
 
 def test_l1_notices_a_call_while_everything_is_paused(run: Run, pool: ConnectionPool) -> None:
     class Deaf(Wrong):
-        """Ends every pause before it looks, as if nobody had paused."""
+        """Ends every pause before it reads, as if there were none."""
 
         def front(self, now: datetime, **more: Any) -> list[Candidate]:
             with pool.connection() as connection:

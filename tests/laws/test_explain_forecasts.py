@@ -1,6 +1,6 @@
-"""`explain` names an instant, and is right: at least nine times in ten, within one headway.
+"""The forecasts of `explain` are right at least nine times in ten, within one headway.
 
-Seeded instants, seeded listings and jobs; what was said is held against when they really went.
+Seeded moments, seeded listings and jobs; each forecast is compared with what happened.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from headway_lab.simulation.scenario import Parts, Plan, Scenario
 from headway_lab.simulation.world import seeded_world
 
 LEAST = 0.9
-# An interval may be hours; where nobody wakes a job it runs when it said.
+# An interval may be hours; where nothing wakes a job it runs when forecast.
 MEDIAN_MAX_S = 30.0
 Run = Callable[..., dict[str, Any]]
 

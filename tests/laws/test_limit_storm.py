@@ -37,7 +37,7 @@ class Supplier:
         self._last_s = -GAP_S
 
     def take(self, permit_id: str) -> None:
-        """Write down an arrival and judge it."""
+        """Record an arrival and check it."""
         with self.arrived:
             at_s, at = CLOCK.monotonic(), CLOCK.now()
             self.refusals += [f"{name} at {at_s}" for name in self._judge(at_s)]
@@ -79,7 +79,7 @@ def serving(supplier: Supplier) -> Iterator[int]:
                 self.send_response(204)
                 self.end_headers()
             except OSError:
-                return  # the caller is dead, or has given up
+                return  # the caller was killed, or has given up
 
         def log_message(self, *_: object) -> None:
             pass
@@ -97,7 +97,7 @@ def serving(supplier: Supplier) -> Iterator[int]:
 
 
 def storm(folder: Path, supplier: Supplier, *, rounds: int, calls: int) -> int:
-    """Let them call, cut the database's power between rounds; return how many were born."""
+    """Let them call, cut the database's power between rounds; return how many were started."""
     with EmbeddedServer(folder, clock=CLOCK) as server, serving(supplier) as port:
         server.ensure_database("storm")
         with open_pool(server.dsn("storm"), size=1) as pool:
@@ -118,7 +118,7 @@ def storm(folder: Path, supplier: Supplier, *, rounds: int, calls: int) -> int:
 
 
 def judge_ledger(dsn: str, supplier: Supplier) -> None:
-    """Every arrival was permitted, and came between its begin and what the limiter believed."""
+    """Check that every arrival was permitted, and came between its begin and its assumed end."""
     with open_pool(dsn, size=1) as pool, pool.connection() as conn:
         rows = conn.execute("SELECT permit_id::text, status, begun_at, arrived_by FROM call_ledger")
         ledger = {permit_id: values for permit_id, *values in rows}

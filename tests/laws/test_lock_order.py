@@ -1,4 +1,4 @@
-"""Reads, pushes and a person settle the same listings at once: nobody may wait in a ring."""
+"""Fetch, push and a person settle the same listings at once: no deadlock."""
 
 import json
 import threading

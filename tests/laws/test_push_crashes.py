@@ -1,4 +1,4 @@
-"""Laws L6 and L7 at their hardest: a pusher dies at every touch of the database or the wire."""
+"""Laws L6 and L7 at their hardest: a pusher crashes at every operation on database or network."""
 
 import itertools
 from collections import Counter
@@ -26,7 +26,7 @@ def prices(number: int) -> str:
 
 
 def live(shops: Shops, injector: FaultInjector) -> None:
-    """Be a pusher until the work is done; raises Crashed when its life ends."""
+    """Run a pusher until the work is done; raises Crashed when it crashes."""
     transport = SimTransport(shops.simulator.handle, shops.clock, seed=1)
     app = build(
         shops.app.settings,

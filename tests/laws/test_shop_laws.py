@@ -1,4 +1,4 @@
-"""The law book at the shops' doors can turn red: a push is broken on purpose, and noticed."""
+"""Each law at the shops is broken on purpose by one wrong push, and the checks notice."""
 
 import json
 from collections import Counter
@@ -61,7 +61,7 @@ def told(scenario: Scenario, law: str) -> str:
 
 
 class Wrong:
-    """Errands that pass everything on; a subclass does one thing wrong."""
+    """Pushes that pass everything on; a subclass does one thing wrong."""
 
     def __init__(self, inner: PushesPort) -> None:
         self.inner = inner
@@ -71,7 +71,7 @@ class Wrong:
 
 
 def desiring(change: Callable[[Change], dict[str, Any]]) -> Parts:
-    """Return parts whose errands desire, at a listing's first visits, something else of it."""
+    """Return parts whose pushes desire something else at a listing's first pushes."""
     visits: Counter[str] = Counter()
 
     class Tampering(Wrong):
@@ -214,7 +214,7 @@ def test_l7_notices_a_value_that_is_written_twice(simulate: Simulate) -> None:
     assert "was written again" in told(scenario, "L7")
     doubles = len(scenario.shops.simulator.double_writes())
     assert doubles > 0
-    # Each at its instant, and again by the shop's own log.
+    # Each at its moment, and again by the shop's own log.
     assert broken(scenario.violations)["L7"] >= 2 * doubles
 
 

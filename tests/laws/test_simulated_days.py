@@ -1,4 +1,4 @@
-"""Simulated days on the real engine and store: the laws hold, whatever goes wrong outside."""
+"""Simulated days on the real engine and store: the laws hold under every fault outside."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -61,7 +61,7 @@ def assert_lawful(scenario: Scenario) -> None:
 
 
 def assert_lawful_tables(laws: StoreLaws, scenario: Scenario) -> None:
-    """Let the live check find nothing in what a run leaves behind."""
+    """Check that `headway check` finds nothing in the tables after a run."""
     now = scenario.clock.now()
     verdicts = (
         laws.lost(now),

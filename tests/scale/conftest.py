@@ -64,7 +64,7 @@ def tell(
 
 @pytest.fixture
 def day(deployment: Deployment, celery_group: ProcessGroup) -> Storm:
-    """A day that may become hard: two sellers with parts and orders; nobody works yet."""
+    """A deployment before a fault: two sellers with parts and orders; no worker runs yet."""
     for seller, parts in (("acme", PARTS), ("birch", PARTS[:4])):
         deployment.add_seller(seller, *parts)
         deployment.trade(seller, parts[0], orders=2)
@@ -96,7 +96,7 @@ class Staff:
 
 
 def hired(request: pytest.FixtureRequest, deployment: Deployment) -> Iterator[Staff]:
-    """Yield the runner that is asked for."""
+    """Yield the runner of that name."""
     if request.param == "celery":
         yield Staff(request.getfixturevalue("celery_group"), ("worker",), ("worker",))
         return

@@ -1,4 +1,4 @@
-"""A small town in real time: a supplier, shops and platforms over sockets, one database."""
+"""A small deployment in real time: a supplier, shops and platforms over sockets, one database."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -41,7 +41,7 @@ LONG_AGO = timedelta(days=2)
 
 
 class ShownListing:
-    """The supplier's catalogue."""
+    """The supplier's catalog."""
 
     def __init__(self) -> None:
         self.parts: dict[str, SupplierPart] = {}
@@ -70,7 +70,7 @@ class Deployment:
     calls_per_min: int = CALLS_PER_MIN
     # What each shop is called: (seller, platform) to its number.
     shop_ids: dict[tuple[str, str], int] = field(default_factory=dict)
-    # Who lists what.
+    # Which seller lists which SKU.
     listed: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -78,7 +78,7 @@ class Deployment:
         return operator(self.app, "test")
 
     def add_seller(self, seller: str, *skus: str, stock: int | None = None) -> None:
-        """Let a seller have parts, and a shop that sells them, with stock everywhere if given."""
+        """Add a seller with parts and a shop that sells them, with stock everywhere if given."""
         domain, now = self.domain(seller), CLOCK.now()
         for sku in skus:
             self.catalog.stock(sku)
@@ -90,7 +90,7 @@ class Deployment:
         self._connect(seller, PlatformName.SHOPIFY, domain, access="sim-static-token")
 
     def trade(self, seller: str, sku: str, *, orders: int) -> None:
-        """Let a seller have that many orders on every platform, to be pulled now."""
+        """Give a seller that many orders on every platform, to be pulled now."""
         etsy = self.etsy.add_shop(name=seller).owner.shop_id
         printify = self.printify.add_shop(account=seller, title=seller)
         self.shop_ids |= {(seller, "etsy"): etsy, (seller, "printify"): printify}
@@ -112,7 +112,7 @@ class Deployment:
         return [ruling.sku for ruling in rulings if "boards" in ruling.said]
 
     def sell(self, seller: str, sku: str) -> None:
-        """Let somebody buy in each of a seller's shops."""
+        """Let a customer buy in each of a seller's shops."""
         self.etsy.place_order(self.shop_ids[seller, "etsy"])
         self.printify.place_order(self.shop_ids[seller, "printify"])
         self.shops.place_order(self.domain(seller), [(sku, 1)])
@@ -160,7 +160,7 @@ class Deployment:
 
     @property
     def refusals(self) -> list[int]:
-        """How often each of those outside said that we ask too often."""
+        """How many calls each simulator refused."""
         return [
             self.supplier.refusals,
             self.shops.refusals,
@@ -211,7 +211,7 @@ def open_town(
             "HEADWAY_PRINTIFY_URL": served(printify.handle),
         }
         settings = config.load(environ)
-        # A limiter that knows nothing of the past keeps still for a minute; let it have had that.
+        # A limiter without a past waits for a minute; pretend that this has passed.
         past = build(settings, VirtualClock(CLOCK.now() - LONG_AGO), pool)
         for key in list(past.limiter.resources):
             past.limiter.pause(key, 0, "")

@@ -1,6 +1,6 @@
 """A process that has imported everything, and forks for each command that a test starts.
 
-To import takes longer than all else that a command does before it works; where somebody is killed
+Importing takes longer than all else that a command does before it works; where a process is killed
 every second, there would be no time left to work. What runs is `headway ...` as ever.
 """
 
@@ -77,7 +77,7 @@ class ForkServer:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def start(self, arguments: Sequence[str], environ: Mapping[str, str], output: int) -> Child:
-        """Start a command; what it says goes to the file `output`."""
+        """Start a command; its output goes to the file `output`."""
         with self._lock:
             self._is_born.clear()
             message = json.dumps({"arguments": list(arguments), "environ": dict(environ)}).encode()
@@ -109,7 +109,7 @@ def fork_server(source: Path | None = None) -> ForkServer:
 
 
 def serve(door: socket.socket) -> None:
-    """Fork for whoever asks, pass on signals, and tell who ended; end with who asks."""
+    """Fork on request, pass on signals, and report exits; end with the parent."""
     alive: set[int] = set()
     while True:
         if select.select([door], [], [], POLL_S)[0]:
@@ -142,7 +142,7 @@ def _fork(door: socket.socket, request: Mapping[str, Any], output: int) -> int:
 
 
 def _become(arguments: Sequence[str], environ: Mapping[str, str], output: int) -> int:
-    """Be the command: it ends with who started it."""
+    """Run the command; it ends with its parent."""
     from headway.cli import main  # noqa: PLC0415 - not in the tests' own process
 
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
@@ -164,7 +164,7 @@ def _become(arguments: Sequence[str], environ: Mapping[str, str], output: int) -
 
 
 def _set_clock(ahead_s: float) -> None:
-    """Let this process be on a host whose clock is that much ahead."""
+    """Set this process's clock ahead by that much."""
     import headway.cli.serving  # noqa: PLC0415 - not in the tests' own process
     import headway.cli.worker  # noqa: PLC0415
     from headway.clock import SystemClock  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""A wire that may stall: bytes pass both ways between whoever connects and a port of this host."""
+"""A connection that may stall: bytes pass both ways between a client and a port of this host."""
 
 import socket
 import threading
@@ -43,7 +43,7 @@ class Proxy:
         self._flows.set()
 
     def _accept(self) -> None:
-        with suppress(OSError):  # the door is closed at the end
+        with suppress(OSError):  # the listener is closed at the end
             while True:
                 client, _ = self._door.accept()
                 threading.Thread(target=self._join, args=(client,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""A storm: a process dies every second while prices move and people buy, until all is settled."""
+"""A storm: a process is killed every second while prices move and people buy."""
 
 import platform
 import signal
@@ -14,16 +14,16 @@ from tests.scale.workers import ProcessGroup
 from headway.clock import Rng, rng
 
 BEAT_S = 1.0
-# A request of the dead may still be on its way: it arrives within that, or not at all.
+# A request of a killed process may still be on its way: it arrives within that, or not at all.
 STRAGGLE_S = 5.0
-# The engine does not know who is dead, so it waits minutes for whoever may only be slow; the test
-# does know, and lets these minutes be over. Only leases of the dead grow old by this.
+# The engine does not know which worker was killed, so it waits minutes for one that may only be
+# slow; the test does know, and skips these minutes. Only leases of killed workers age by this.
 BURY = """
 UPDATE {table} SET {lease}_until = {lease}_until - interval '1 hour'
 WHERE {lease}_until > now() - interval '10 minutes' AND {owner} ~ %s
 """
-# What a living worker had in hand when its database went away is nobody's, too. A new lease ends
-# later than those; rescue gives each a new fence, should somebody still come with one.
+# The leases of a live worker whose database went away are orphaned, too. A new lease ends
+# later than those; rescue gives each a new fence, should a worker still come with one.
 FORSAKE = """
 UPDATE {table} SET {lease}_until = {lease}_until - interval '1 hour'
 WHERE {lease}_until BETWEEN %s::timestamptz AND %s::timestamptz + interval '{length}'
@@ -42,12 +42,12 @@ HELD = (
 
 @dataclass(kw_only=True)
 class Storm:
-    """What happens each second; the seed decides whom it hits and what moves."""
+    """What happens each second; the seed decides what is killed and what moves."""
 
     deployment: Deployment
     group: ProcessGroup
     seed: int
-    # Few enough that what a dead worker wrote is still wanted when the next one comes.
+    # Few enough that what a killed worker wrote is still desired when the next one comes.
     moves: int = 2
     buries: bool = True
     kills: int = 0
@@ -61,7 +61,7 @@ class Storm:
         self._generator = rng(f"storm {self.seed}")
 
     def blow(self, beats: int, *others: Callable[[int], None]) -> None:
-        """Kill a worker each second and start it again; `others` are told the number too."""
+        """Kill a worker each second and start it again; `others` get the number too."""
         next_s = CLOCK.monotonic()
         for beat in range(beats):
             self.kill(self._generator.choice(self.group.processes))
@@ -79,7 +79,7 @@ class Storm:
         self._graves.append((CLOCK.monotonic(), f"{platform.node()}:{victim.pid}"))
 
     def live(self) -> None:
-        """Let prices rise and people buy, and let it be seen."""
+        """Let prices rise and people buy, and make it due."""
         for sku in self._generator.sample(sorted(self.deployment.catalog.parts), self.moves):
             part = self.deployment.catalog.parts[sku]
             assert part.list_price is not None
@@ -94,7 +94,7 @@ class Storm:
         self.look()
 
     def look(self) -> None:
-        """Ask for what moved to be read, and let pulls be due; nobody waits for a dead worker."""
+        """Trigger the parts that moved, and make pulls due; leases of killed workers expire."""
         for seller in {seller for seller, _ in self._unasked}:
             skus = [sku for owner, sku in self._unasked if owner == seller]
             self._unasked -= {(seller, sku) for sku in self.deployment.ask(seller, skus)}
@@ -106,13 +106,13 @@ class Storm:
             self._bury()
 
     def forsake(self, at: datetime) -> None:
-        """Let the silence be over of all that was in hand at an instant."""
+        """Expire all leases that were live at a moment."""
         CLOCK.sleep(STRAGGLE_S)
         for statement in FORSAKEN:
             self.deployment.do(statement, at, at)
 
     def settle(self) -> float:
-        """Wait until all is shown and booked; return how many seconds that took."""
+        """Wait until all is shown and stored; return how many seconds that took."""
         began_s = CLOCK.monotonic()
         self.group.until(self._is_settled)
         return CLOCK.monotonic() - began_s
@@ -128,7 +128,7 @@ class Storm:
             self.deployment.do(statement, f"^({'|'.join(dead)})(:|$)")
 
     def figures(self) -> str:
-        """Return in one line what was done to it, and what was done meanwhile."""
+        """Return in one line what was done to it, and what it did meanwhile."""
         deployment, works = (
             self.deployment,
             sum("Headway works as" in line for line in self.group.said),

@@ -1,4 +1,4 @@
-"""Celery alone: a broker that forgets or dies, workers that die, and ticks by beat."""
+"""Celery alone: a broker that loses messages or crashes, workers that crash, and ticks by beat."""
 
 import base64
 import json
@@ -35,7 +35,7 @@ def reprice(deployment: Deployment, price: str) -> None:
 
 
 def counted(group: ProcessGroup, verb: str) -> float:
-    """Return how many calls the workers say that they made and were answered."""
+    """Return how many answered calls the workers' metrics count."""
     total = 0.0
     for line in group.said:
         if line.startswith("Metrics: "):
@@ -119,7 +119,7 @@ def test_a_message_is_json_and_names_only_the_subject_and_its_fence(
 
 
 def logged(group: ProcessGroup, step: str) -> list[dict[str, str]]:
-    """Return what a step wrote as JSON, where a call was made for it."""
+    """Return what a step logged as JSON, where a call was made for it."""
     lines = [json.loads(line) for line in group.said if not line.startswith("[")]
     return [line for line in lines if line.get("step") == step and "call" in line]
 

@@ -33,7 +33,7 @@ def watched(pids: list[int]) -> Iterator[dict[int, int]]:
 
 
 def at_work(group: ProcessGroup) -> dict[str, int]:
-    """Return who works last under each name."""
+    """Return the last process id under each worker name."""
     return {found[1]: int(found[2]) for line in group.said if (found := WORKS.match(line))}
 
 

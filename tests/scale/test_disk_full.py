@@ -1,4 +1,4 @@
-"""A disk without room: it is said in one line, nothing is half done, and it goes on with room."""
+"""A full disk: it is reported in one line, nothing is half done, and work resumes with space."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ MEGABYTE = 1 << 20
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """Mount a small disk; where that is forbidden the test is skipped, and says so."""
+    """Mount a small disk; where that is forbidden the test is skipped with the reason."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=160m", "headway-tests", str(folder)]

@@ -1,6 +1,6 @@
 """Hard days with real processes: after each, laws hold, and nothing is lost or done twice.
 
-How long each took to be over is told, never asserted.
+How long each took to recover is printed, never asserted.
 """
 
 from pathlib import Path
@@ -21,13 +21,13 @@ from headway.store.migrate import upgrade
 from headway.store.pool import open_pool
 
 WORKERS = 3
-STALL_S = 25  # longer than a baton's life
+STALL_S = 25  # longer than a dispatch lease
 OTHER = {"SYNC_BATCH_SIZE": "5", "HEADWAY_JOBS_MAX": "4"}
 TICKER = "SELECT fence FROM dispatch_leases WHERE verb = 'tick'"
 
 
 def begin(day: Storm, *, workers: int = WORKERS) -> list[Child]:
-    """Let workers come, and work."""
+    """Start workers, and wait until they work."""
     started = [day.group.start("worker") for _ in range(workers)]
     day.group.until_said("fetch: read")
     day.live()

@@ -1,4 +1,4 @@
-"""A process dies by kill -9 every second: no limit is passed, nothing is lost or done twice."""
+"""A process is killed every second: no limit is exceeded, nothing is lost or done twice."""
 
 import os
 from collections.abc import Iterator
@@ -25,16 +25,16 @@ WORKERS = 5
 CALLS_PER_MIN = 60
 
 
-# Slow enough that many die while a shop has their write and they have no answer.
+# Slow enough that many are killed while a shop has their write and they have no reply.
 SLOW_S = (0.5, 1.5)
-# What a dead worker had begun counts until its lease is over: twice these, and half a minute.
+# What a killed worker had begun counts until its lease is over: twice these, and half a minute.
 PATIENCE = {f"HEADWAY_{name}_TIMEOUT_S": "10" for name in ("BOEING", "SHOPIFY", "PLATFORM")}
 # To repeat a storm, or to have a shorter one: the environment may name both.
 SEED = int(os.environ.get("STORM_SEED", "1"))
 LONG_S = int(os.environ.get("STORM_SECONDS", "600"))
 VALKEY_EVERY, POSTGRES_EVERY = 20, 75
-# What the dead held is free once its lease is over for clocks that are three minutes behind, too;
-# until then nobody may have anything to say.
+# Leases of killed workers end later for clocks that are three minutes behind;
+# until then there may be no output at all.
 SILENCE_S = 300
 
 
@@ -42,7 +42,7 @@ SILENCE_S = 300
 def stormy(
     database: str, pool: ConnectionPool, folder: Path, valkey: EmbeddedValkey
 ) -> Iterator[Storm]:
-    """Let sellers move in, and workers come."""
+    """Add sellers, and start workers."""
     limits: dict[str, Any] = {"calls_per_min": CALLS_PER_MIN, "shop_delay_s": SLOW_S}
     with open_town(database, pool, folder, SELLERS, **limits) as deployment:
         for seller in SELLERS:
@@ -60,7 +60,7 @@ def stormy(
             group.stop()
 
 
-# Five starts of a process each second want more than a processor, which others may want too.
+# Five starts of a process each second need more than a processor, which others may need too.
 @pytest.mark.timeout(600)
 def test_a_worker_killed_every_second_for_a_minute_harms_nothing(
     database: str, pool: ConnectionPool, tmp_path: Path, valkey: EmbeddedValkey, tell: Tell

@@ -1,4 +1,4 @@
-"""What a town came to, judged by those outside: their own logs, shelves and books."""
+"""The result of a deployment, checked against the simulators' own logs and records."""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -57,7 +57,7 @@ def breaches(deployment: Deployment) -> list[str]:
     ]
     problems += [f"L1: {count} refused" for count in deployment.refusals if count]
     problems += [f"L7: {write} was there already" for write in deployment.shops.double_writes()]
-    # The supplier's prices only rise in these tests: whoever lowers one writes an old one.
+    # The supplier's prices only rise in these tests: a lower price is an old one.
     prices = [effect for effect in deployment.shops.effects if effect.kind == "price"]
     old = [price for price in prices if price.old is not None and price.new < price.old]  # type: ignore[operator]
     problems += [f"L7: {effect} went back" for effect in sorted(old, key=attrgetter("at_s"))]
@@ -68,7 +68,7 @@ def breaches(deployment: Deployment) -> list[str]:
 
 
 def _young(true: Rows) -> set[str]:
-    """Name the payments that nobody reads yet: Etsy's ledger is read up to a minute ago."""
+    """Return the payments that are not read yet: Etsy's ledger is read up to a minute ago."""
     since = CLOCK.now() - LEDGER_LAG
     rows = keyed(true.get("payments", {})).items()
     return {f"payments {'/'.join(key)}" for key, row in rows if row["paid_at"] > since}

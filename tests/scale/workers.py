@@ -1,4 +1,4 @@
-"""Runners as processes: the embedded one, or Celery's workers; a test waits on what they say."""
+"""Runners as processes: the embedded one, or Celery's workers; a test waits on their output."""
 
 import os
 import queue
@@ -15,14 +15,14 @@ PATIENCE_S = 60
 
 @dataclass(kw_only=True)
 class ProcessGroup:
-    """Processes that do the work, and what they say, line by line."""
+    """Processes that do the work, and their output, line by line."""
 
     environ: Mapping[str, str] = field(repr=False)
     # Where another version of headway is, if they are of that.
     source: Path | None = None
     said: list[str] = field(default_factory=list)
     processes: list[Child] = field(default_factory=list)
-    # For how long nobody may say anything before it counts as stuck.
+    # How long there may be no output before a process counts as stuck.
     patience_s: float = PATIENCE_S
     _lines: "queue.Queue[str]" = field(default_factory=queue.Queue)
 
@@ -38,7 +38,7 @@ class ProcessGroup:
         return process
 
     def until(self, condition: Callable[[], object]) -> None:
-        """Wait until it holds; it is looked at again whenever somebody has done something."""
+        """Wait until it holds; it is checked again whenever a process prints something."""
         while not condition():
             try:
                 self.said.append(self._lines.get(timeout=self.patience_s))
@@ -47,7 +47,7 @@ class ProcessGroup:
                 raise AssertionError(f"nothing happens any more; last:\n{output}") from None
 
     def until_said(self, words: str) -> str:
-        """Wait until somebody says this; return the line."""
+        """Wait until a process prints this; return the line."""
         self.until(lambda: any(words in line for line in self.said))
         return next(line for line in self.said if words in line)
 

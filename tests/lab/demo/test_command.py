@@ -39,7 +39,7 @@ class Demo:
         self.lines: list[str] = []
 
     def read_until(self, words: str) -> str:
-        """Return the first line that holds these words."""
+        """Return the first line that contains this text."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line.rstrip())
@@ -114,7 +114,7 @@ def logged_in(link: str) -> Iterator[httpx.Client]:
 
 
 def watch_a_call_leave(client: httpx.Client) -> None:
-    """Read the live stream until a call has left that had not when we came."""
+    """Read the live stream until a new call was made."""
     before = client.get("/api/sync/status").json()["calls"][0]["at"]
     with client.stream("GET", "/live") as response:
         for line in response.iter_lines():
@@ -124,7 +124,7 @@ def watch_a_call_leave(client: httpx.Client) -> None:
 
 
 def watch_a_shop_be_written(client: httpx.Client) -> None:
-    """Read the live stream until a shop was written to since we came."""
+    """Read the live stream until a shop was written to."""
 
     def status() -> dict[str, Any]:
         answer: dict[str, Any] = client.get("/api/sync/status").json()
@@ -141,7 +141,7 @@ def watch_a_shop_be_written(client: httpx.Client) -> None:
 
 
 def told(home: Path, *command: str) -> Any:
-    """Return what a command in another terminal says."""
+    """Return the JSON of a command in another terminal."""
     done = subprocess.run(
         [HEADWAY, *command, "--json"],
         env=environment(home), cwd=home, capture_output=True, check=False,
@@ -151,7 +151,7 @@ def told(home: Path, *command: str) -> Any:
 
 
 def join(home: Path) -> None:
-    """Look at a running demo, and decide, as a person in another terminal does."""
+    """Use a running demo as a person in another terminal does."""
     overview = told(home, "status")["overview"]
     assert overview["counts"]["total"] >= 150
     assert {shop["shop"] for shop in overview["storefront"]["shops"]} == {
@@ -160,7 +160,7 @@ def join(home: Path) -> None:
     assert overview["storefront"]["written"]["p95_s"] is not None
     held = next(row for row in told(home, "hold")["held"] if row["can_approve"])
     told(home, "approve", held["sku"], "--seller", held["user_id"], "--reason", "looked at it")
-    # At this speed the supplier may have moved its price once more, and that is held anew.
+    # At this speed the supplier may have changed its price again, and that is held again.
     left = [(row["sku"], row["held_at"]) for row in told(home, "hold")["held"]]
     assert (held["sku"], held["held_at"]) not in left
     assert told(home, "check")["is_lawful"]

@@ -1,4 +1,4 @@
-"""The demo's world in virtual time: the past that it lives through, and the people in its shops."""
+"""The demo's world in virtual time: its simulated past, and the people in its shops."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -70,7 +70,7 @@ class Play:
 
 
 def lived_through(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> Play:
-    """Set the stage and live through its past."""
+    """Open the world and simulate its past."""
     settings = Settings(
         data_dir=folder,
         boeing_url="http://supplier.test",
@@ -97,14 +97,14 @@ def lived_through(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> Pl
 
 @pytest.fixture(scope="module")
 def past(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
-    """Yield a past for tests that only look at it: to live through one takes long."""
+    """Yield a past for tests that only read it: simulating one takes long."""
     with fresh_database(postgres) as dsn, open_pool(dsn, prepares=True) as pool:
         yield lived_through(pool, VirtualClock(START), tmp_path_factory.mktemp("past"))
 
 
 @pytest.fixture(scope="module")
 def play(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
-    """Yield another past, from which each test goes on, in whatever order."""
+    """Yield another past, from which each test continues, in any order."""
     with fresh_database(postgres) as dsn, open_pool(dsn, prepares=True) as pool:
         yield lived_through(pool, VirtualClock(START), tmp_path_factory.mktemp("play"))
 
@@ -207,7 +207,7 @@ def test_in_the_past_etsy_was_pulled_within_its_day_and_nothing_is_missing(past:
             "SELECT count(*) FROM orders JOIN connected_accounts AS account"
             f" ON account.id = account_id WHERE shop = '{number}'"
         )
-        # What was bought since the last look is still to come.
+        # Sales since the last poll are still to come.
         assert 0 <= len(truth) - rows[0][0] <= 5
 
 

@@ -1,4 +1,4 @@
-"""The yardsticks beside a result: of the same history, listings and days."""
+"""The baselines of a result: of the same history, listings and days."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -70,7 +70,7 @@ def test_the_round_robin_continues_after_the_end_of_a_round() -> None:
 
 def test_a_change_taken_back_is_stale_only_between() -> None:
     assert replayed(world_of(6, (10, "A", 2), (40, "A", 1))) == pytest.approx(30)
-    # ... unless it was read meanwhile, and is wrong until the next turn.
+    # ... unless it was read meanwhile, and is wrong until the next read.
     assert replayed(world_of(6, (170, "A", 2), (190, "A", 1))) == pytest.approx(10 + 170)
 
 

@@ -1,4 +1,4 @@
-"""A recorded world: read whole, or refused with the file, the line and the field."""
+"""A recorded world: read completely, or refused with the file, the line and the field."""
 
 from decimal import Decimal
 from pathlib import Path

@@ -22,7 +22,7 @@ ONE = ("simulate", "--policy", "rolling", "--products", "40", "--days", "0.2", "
 
 
 def quiet(_at_s: float) -> None:
-    """Report to nobody."""
+    """Report to no one."""
 
 
 def test_every_policy_has_a_line_in_the_table_and_bands_in_both_charts(
@@ -167,7 +167,7 @@ def _read_all(terminal: int) -> str:
             while piece := file.read(65_536):
                 pieces.append(piece)
         except OSError:
-            pass  # how Linux says that the other end was closed
+            pass  # how Linux reports that the other end was closed
     return b"".join(pieces).decode()
 
 

@@ -1,4 +1,4 @@
-"""A crash is a crash: whoever died does nothing more, not even in a `finally`."""
+"""A crashed worker does nothing more, not even in a `finally`."""
 
 import pytest
 from psycopg_pool import ConnectionPool

@@ -1,4 +1,4 @@
-"""Law L3 in the small: who is overdue, and what excuses it."""
+"""Law L3 in the small: which listing is overdue, and what excuses it."""
 
 from headway_lab.simulation.deadlines import Deadlines, Promise
 from headway_lab.simulators.faults import Interval

@@ -1,4 +1,4 @@
-"""What becomes of changes: seen, superseded, lost; and how long the shop is wrong."""
+"""The results of changes: detected, superseded, lost; and how long the shop is wrong."""
 
 from headway.core.catalog.listings import SellerId, Sku
 from headway_lab.simulation.figures import Figures, percentile

@@ -1,4 +1,4 @@
-"""The rhythm of the day moves instants within their day, and none past another."""
+"""The rhythm of the day moves events within their day, and none past another."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The law book sees who does not stand still in a pause."""
+"""The law checks notice calls during a pause."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Price lists hit about half of a family at one moment; stock moves come in bursts."""
+"""Price lists change about half of a family at once; stock moves come in bursts."""
 
 from collections import Counter, defaultdict
 
@@ -7,7 +7,7 @@ from headway_lab.simulation.world import World
 
 
 def big_moments(world: World) -> list[Counter[str]]:
-    """Return, for each instant at which many parts moved, how many of each family did."""
+    """Return, for each moment at which many parts moved, how many of each family did."""
     moments: dict[float, Counter[str]] = defaultdict(Counter)
     for change in world.changes:
         moments[change.at_s][change.part.family] += 1

@@ -1,4 +1,4 @@
-"""Throw-away databases: gone after the run, and those of runs that were killed an hour later."""
+"""Throw-away databases: dropped after the run, and those of killed runs an hour later."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ def names(dsn: str) -> set[str]:
 
 @contextmanager
 def left_behind(dsn: str, age_s: float) -> Iterator[str]:
-    """Make a database as a run does that began so long ago; what is left of it goes at the end."""
+    """Make a database like that of a run that began then; drop what is left of it at the end."""
     began_s = int(SystemClock().now().timestamp() - age_s)
     name = f"headway_sim_{began_s}_{fresh_id().replace('-', '')}"
     with psycopg.connect(dsn, autocommit=True) as connection:

@@ -1,4 +1,4 @@
-"""Every world: repeatable, in order, as busy as the documents say; and each true to its name."""
+"""Every world: repeatable, in order, as busy as the documents say; and each as its name says."""
 
 from collections import Counter
 

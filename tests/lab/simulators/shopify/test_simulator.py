@@ -1,4 +1,4 @@
-"""The simulated Shopify's doors: tokens, versions, cost, refusals, faults, and real HTTP."""
+"""The simulated Shopify's endpoints: tokens, versions, cost, refusals, faults, and real HTTP."""
 
 import json
 from typing import Any
