@@ -1,4 +1,4 @@
-"""`python -m bench [PART]` runs the parts that are named, or all."""
+"""Run the benchmarks that are named, or all of them."""
 
 import argparse
 import signal
@@ -64,42 +64,61 @@ def _run(part: str, options: argparse.Namespace) -> None:
     elif part == "viewers":
         viewers.run(counts=options.viewers)
     else:
-        views.run(rows=options.looks, rounds=options.rounds)
+        views.run(rows=options.view_rows, rounds=options.rounds)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"some of {', '.join(PARTS)}; all if none")
-    parser.add_argument("--rows", type=_sizes, default=claim.ROWS, help="sizes of the schedule")
-    parser.add_argument("--jobs", type=_sizes, default=jobs.ROWS, help="lengths of the queue")
-    parser.add_argument("--looks", type=_sizes, default=views.ROWS, help="listings looked at")
-    parser.add_argument("--rounds", type=_count, default=claim.ROUNDS, help="rounds at each size")
     parser.add_argument(
-        "--seconds", type=_seconds, default=limits.SPEED_S, help="of a limiter's speed run"
+        "parts", nargs="*", help=f"benchmarks to run: {', '.join(PARTS)} (default: all)"
     )
     parser.add_argument(
-        "--strict-seconds", type=_seconds, default=limits.STRICT_S, help="of its strict run"
+        "--rows", type=_sizes, default=claim.ROWS, help="claim: rows in the schedule"
     )
     parser.add_argument(
-        "--changed", type=_count, default=push.CHANGED, help="listings that a shop is told of"
+        "--jobs", type=_sizes, default=jobs.ROWS, help="jobs: rows in the job queue"
     )
     parser.add_argument(
-        "--shops", type=_count, default=scale.SHOPS, help="that workers write to, a call each"
+        "--view-rows", type=_sizes, default=views.ROWS, help="views: listings in the tables"
     )
     parser.add_argument(
-        "--suppliers", type=_count, default=suppliers.SUPPLIERS, help="that workers read"
+        "--rounds",
+        type=_count,
+        default=claim.ROUNDS,
+        help="claim, jobs, views: rounds at each size",
     )
     parser.add_argument(
-        "--listings", type=_count, default=simulated.LISTINGS, help="of the simulated day"
+        "--seconds", type=_seconds, default=limits.SPEED_S, help="limits: seconds of a speed run"
     )
     parser.add_argument(
-        "--viewers", type=_counts, default=viewers.COUNTS, help="who watch the page at once"
+        "--strict-seconds",
+        type=_seconds,
+        default=limits.STRICT_S,
+        help="limits: seconds of a strictness run",
+    )
+    parser.add_argument(
+        "--changed", type=_count, default=push.CHANGED, help="push: listings with a change"
+    )
+    parser.add_argument(
+        "--shops", type=_count, default=scale.SHOPS, help="scale: shops to write to, one call each"
+    )
+    parser.add_argument(
+        "--suppliers", type=_count, default=suppliers.SUPPLIERS, help="suppliers: suppliers to read"
+    )
+    parser.add_argument(
+        "--listings", type=_count, default=simulated.LISTINGS, help="simulated: listings of the day"
+    )
+    parser.add_argument(
+        "--viewers",
+        type=_counts,
+        default=viewers.COUNTS,
+        help="viewers: browsers on the page at once",
     )
     options = parser.parse_args()
     options.parts = options.parts or PARTS
     for part in options.parts:
         if part not in PARTS:
-            parser.error(f"there is no {part}; choose from {', '.join(PARTS)}")
+            parser.error(f"unknown benchmark {part}; choose from {', '.join(PARTS)}")
     return options
 
 

@@ -125,7 +125,7 @@ def run(*, seconds: float = SPEED_S, strict_seconds: float = STRICT_S) -> None:
         note = f"{version(server)}; {valkey_version(valkey)}"
         say(note)
         say(f"starting {max(CLIENTS)} client processes")
-        workers = stack.enter_context(_crew(max(CLIENTS)))
+        workers = stack.enter_context(_clients(max(CLIENTS)))
         speeds = _measure_speed(workers, store, seconds)
         strictness = _measure_strictness(workers, store, strict_seconds)
         _print(speeds, strictness, note)
@@ -254,7 +254,7 @@ def _supplier() -> Iterator[tuple[int, list[tuple[float, int]]]]:
 
 
 @contextmanager
-def _crew(count: int) -> Iterator[list[Connection]]:
+def _clients(count: int) -> Iterator[list[Connection]]:
     """Start client processes that wait for jobs; they end with us."""
     context = multiprocessing.get_context("spawn")
     lines: list[Connection] = []

@@ -60,7 +60,7 @@ ROUNDS_OF_DISPATCH_LEASES = "DELETE FROM dispatch_leases"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Street:
+class ManyShops:
     """The shops, and how to make each due for a push."""
 
     pool: ConnectionPool
@@ -82,7 +82,7 @@ class Street:
             connection.execute(ROUNDS_OF_DISPATCH_LEASES)
 
 
-def open_shops(pool: ConnectionPool, folder: Path, shops: int) -> Street:
+def open_shops(pool: ConnectionPool, folder: Path, shops: int) -> ManyShops:
     """Enter the shops."""
     locations = {name: f"gid://shopify/Location/{place}" for place, name in enumerate(PLACES)}
     state: State = BEFORE
@@ -98,4 +98,4 @@ def open_shops(pool: ConnectionPool, folder: Path, shops: int) -> Street:
         store_tokens(shop_listing, vault, limit_key, clock=CLOCK, access=TOKEN)
         past.know(shop_resource(limit_key))
         past.pause(limit_key, 0, "")
-    return Street(pool=pool)
+    return ManyShops(pool=pool)

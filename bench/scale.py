@@ -16,7 +16,7 @@ from bench.processor import seconds_of
 from bench.queues import DBOS_AT_ONCE, DBOS_POLL_S
 from bench.services import CLOCK, postgres, scratch, valkey_version, version
 from bench.table import middle, say, show
-from bench.worker_queues import CONCURRENCY, LINES, OURS, Line, Stage
+from bench.worker_queues import CONCURRENCY, LINES, OURS, Line, Services
 from bench.workers import POLL_S, REST_S, Spent, Workers
 from headway.clock import rng
 from headway.errors import HeadwayError
@@ -72,31 +72,37 @@ def run(*, shops: int = SHOPS, rounds: int = ROUNDS) -> None:
     """Measure every queue with every number of processes, in a new order each round; print."""
     with scratch() as folder, ExitStack() as stack:
         valkey = EmbeddedValkey(folder / "valkey", clock=CLOCK, keeps=False)
-        stage = Stage(
+        services = Services(
             folder=folder,
             server=stack.enter_context(postgres(folder / "scale", {"max_connections": "200"})),
             valkey=stack.enter_context(valkey),
             provider=stack.enter_context(open_provider()),
             shops=shops,
         )
-        ceiling = _tell_ceiling(stage)
+        ceiling = _tell_ceiling(services)
         say(f"{shops:,} shops: entering them")
-        lines = [make(stage, stack) for make in LINES]
+        lines = [make(services, stack) for make in LINES]
         results: Found = {(line.name, count): Figures() for line in lines for count in PROCESSES}
         shuffled = rng("bench")
         for number in range(rounds):
             shuffled.shuffle(lines)
             for line in lines:
                 say(f"round {number + 1} of {rounds}: {line.name}")
-                _measure(stage, line, results)
-        notes = (f"{version(stage.server)}; {valkey_version(valkey)}", *_versions(), ceiling)
+                _measure(services, line, results)
+        notes = (
+            f"{version(services.server)}; {valkey_version(valkey)}",
+            *_versions(),
+            ceiling,
+        )
         _print(results, shops, rounds, notes)
 
 
-def _tell_ceiling(stage: Stage) -> str:
-    before_s, begun = seconds_of(stage.provider.pid), stage.provider.calls
-    per_s = measure_ceiling(stage.provider, CEILING_S)
-    spent_ms = (seconds_of(stage.provider.pid) - before_s) * 1000 / (stage.provider.calls - begun)
+def _tell_ceiling(services: Services) -> str:
+    before_s, begun = seconds_of(services.provider.pid), services.provider.calls
+    per_s = measure_ceiling(services.provider, CEILING_S)
+    spent_ms = (
+        (seconds_of(services.provider.pid) - before_s) * 1000 / (services.provider.calls - begun)
+    )
     return (
         f"far end: one process with one answer; {per_s:,.0f} calls a second from a bare client on"
         f" the same cores, {spent_ms:.2f} ms of processor a call, not counted below"
@@ -113,12 +119,12 @@ def _versions() -> tuple[str, ...]:
 # -- one case ----------------------------------------------------------------------------------
 
 
-def _measure(stage: Stage, line: Line, results: Found) -> None:
+def _measure(services: Services, line: Line, results: Found) -> None:
     """Add worker process to worker process; with each number make everything due and measure."""
     line.clear()
     workers = Workers(
         name=line.name,
-        folder=stage.folder,
+        folder=services.folder,
         command=line.command,
         environ=line.environ,
         ready=line.ready,
@@ -126,34 +132,34 @@ def _measure(stage: Stage, line: Line, results: Found) -> None:
     try:
         for count in PROCESSES:
             workers.start(count)
-            _drain(stage, line, workers, min(WARM_UP, stage.shops))
+            _drain(services, line, workers, min(WARM_UP, services.shops))
             CLOCK.sleep(REST_S)
-            before = workers.spent(stage.server, stage.valkey)
-            per_s = _drain(stage, line, workers, stage.shops)
-            after = workers.spent(stage.server, stage.valkey)
-            results[line.name, count].add(per_s, before, after, stage.shops)
+            before = workers.spent(services.server, services.valkey)
+            per_s = _drain(services, line, workers, services.shops)
+            after = workers.spent(services.server, services.valkey)
+            results[line.name, count].add(per_s, before, after, services.shops)
     finally:
         workers.kill()  # all is settled: they hold nothing
 
 
-def _drain(stage: Stage, line: Line, workers: Workers, calls: int) -> float:
+def _drain(services: Services, line: Line, workers: Workers, calls: int) -> float:
     """Make that many calls due, and wait until all are settled; return calls a second."""
-    begun = stage.provider.calls
+    begun = services.provider.calls
     waiting = line.release(calls)
     began_s, give_up_s = CLOCK.monotonic(), CLOCK.monotonic() + DRAIN_S
     # Asked only when it may be done, so that the question does not load the database.
-    while (line.makes_calls and stage.provider.calls - begun < calls) or waiting():
+    while (line.makes_calls and services.provider.calls - begun < calls) or waiting():
         if CLOCK.monotonic() > give_up_s:
-            made = stage.provider.calls - begun
+            made = services.provider.calls - begun
             raise HeadwayError(
                 f"{line.name} made {made} of {calls} calls; its output: {workers.last_output(0)}"
             )
         CLOCK.sleep(POLL_S)
     if not line.makes_calls:
         return calls / (CLOCK.monotonic() - began_s)
-    made = stage.provider.calls
+    made = services.provider.calls
     assert made - begun == calls, f"{line.name} made {made - begun} calls for {calls}"
-    return (calls - 1) / stage.provider.span_s(begun, made)
+    return (calls - 1) / services.provider.span_s(begun, made)
 
 
 # -- the table ---------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def _sizes(pool: ConnectionPool, table: str) -> list[tuple[str, str]]:
 def _upkeep(
     server: EmbeddedServer, pool: ConnectionPool, folder: Path, rows: int
 ) -> list[tuple[str, ...]]:
-    def say_so(statement: str) -> Callable[[], object]:
+    def run_statement(statement: str) -> Callable[[], object]:
         def do() -> None:
             with pool.connection() as connection:
                 connection.execute(statement.encode())
@@ -92,11 +92,11 @@ def _upkeep(
         return do
 
     steps: dict[str, Callable[[], object]] = {
-        "move every due time once": say_so(MOVE),
-        "vacuum after that": say_so(VACUUM),
-        "build the claim's index, concurrently": say_so(INDEX),
-        "add a column with a default": say_so(COLUMN),
-        "add a check, reading all rows": say_so(CHECK),
+        "move every due time once": run_statement(MOVE),
+        "vacuum after that": run_statement(VACUUM),
+        "build the claim's index, concurrently": run_statement(INDEX),
+        "add a column with a default": run_statement(COLUMN),
+        "add a check, reading all rows": run_statement(CHECK),
         "dump": lambda: _dump(server.dsn(f"views_{rows}"), folder / "dump"),
     }
     table: list[tuple[str, ...]] = []

@@ -41,11 +41,11 @@ class Counting:
 
     def __init__(self, inner: Pool) -> None:
         self._inner = inner
-        self.lent = 0
+        self.used = 0
 
     def connection(self) -> AbstractContextManager[Connection[TupleRow]]:
         """Lend a connection, and count it."""
-        self.lent += 1
+        self.used += 1
         return self._inner.connection()
 
 
@@ -64,7 +64,7 @@ class Figures:
 
     viewers: int
     views: int
-    lent: int
+    used: int
     round: Round
 
 
@@ -95,9 +95,9 @@ def _measured(
         # The first request of each viewer looks up its key; counting starts after that.
         warm = crowd.submit(watch_for, port, keys, viewers, views).result()
         assert warm.panels
-        before = counting.lent
+        before = counting.used
         stamps = crowd.submit(watch_on, refreshes).result()
-        return Figures(viewers=viewers, views=len(views), lent=counting.lent - before, round=stamps)
+        return Figures(viewers=viewers, views=len(views), used=counting.used - before, round=stamps)
 
 
 @contextmanager
@@ -153,7 +153,7 @@ def _print(results: Sequence[Figures], note: str) -> None:
             f"{p95(figures.round.late_ms):.0f}",
             f"{max(figures.round.late_ms):.0f}",
             f"{figures.round.panels}",
-            f"{figures.lent / figures.round.refreshes:.1f}",
+            f"{figures.used / figures.round.refreshes:.1f}",
         )
         for figures in results
     ]

@@ -164,11 +164,11 @@ FROM (SELECT call, %(now)s - call * interval '30 seconds' AS at
 """,
 )
 
-Look = Callable[[], object]
+Query = Callable[[], object]
 
 
 @dataclass(slots=True, kw_only=True)
-class Room:
+class FilledDatabase:
     """One database of some size, and the queries on it."""
 
     rows: int
@@ -189,31 +189,32 @@ class Room:
         number = self.number
         return Sku(f"{chr(65 + number % 26)}{number:08}=E{number % 10}")
 
-    def look(self, name: str, look: Look) -> None:
+    def query(self, name: str, query: Query) -> None:
         """Run one query, and record how long it took."""
         at_s = CLOCK.monotonic()
-        look()
+        query()
         self.times.setdefault(name, []).append((CLOCK.monotonic() - at_s) * 1000)
 
-    def all_looks(self) -> Mapping[str, Look]:
+    def all_queries(self) -> Mapping[str, Query]:
         """Everything that is measured, with other figures every time."""
-        walled = TenantPool(self.app.pool, actor="bench", seller=BIG)
-        looks = dict(self._looks(self.app.pool, None))
-        looks["status"] = lambda: status(operator(self.app, "bench"))
-        looks["timetable of a day"] = self._timetable
-        looks["sample of freshness"] = self._sample
-        looks |= {
-            f"{name}, behind the wall": look for name, look in self._looks(walled, BIG).items()
+        seller_pool = TenantPool(self.app.pool, actor="bench", seller=BIG)
+        queries = dict(self._queries(self.app.pool, None))
+        queries["status"] = lambda: status(operator(self.app, "bench"))
+        queries["timetable of a day"] = self._timetable
+        queries["sample of freshness"] = self._sample
+        queries |= {
+            f"{name}, behind the wall": query
+            for name, query in self._queries(seller_pool, BIG).items()
         }
-        looks["status, behind the wall"] = lambda: status(
+        queries["status, behind the wall"] = lambda: status(
             seller_or_operator(self.app, "bench", BIG)
         )
-        return looks
+        return queries
 
-    def _looks(self, pool: Pool, seller: SellerId | None) -> dict[str, Look]:
+    def _queries(self, pool: Pool, seller: SellerId | None) -> dict[str, Query]:
         listings, history, now = ProductQueries(pool), HistoryQueries(pool), self.now
 
-        def page(**query: Callable[[], Any]) -> Look:
+        def page(**query: Callable[[], Any]) -> Query:
             return lambda: listings.page(
                 now, seller=seller, **{name: value() for name, value in query.items()}
             )
@@ -291,36 +292,39 @@ def run(*, rows: Sequence[int] = ROWS, rounds: int = ROUNDS) -> None:
             say(version(server))
             pools = [filled(server, row) for row in rows]
             try:
-                rooms = [_room(size, pool, folder) for size, pool in zip(rows, pools, strict=True)]
-                _measure(rooms, rounds)
-                _print(rooms, rounds, version(server))
+                databases = [
+                    _open_database(size, pool, folder)
+                    for size, pool in zip(rows, pools, strict=True)
+                ]
+                _measure(databases, rounds)
+                _print(databases, rounds, version(server))
             finally:
                 for pool in pools:
                     pool.close()
 
 
-def _room(rows: int, pool: ConnectionPool, folder: Path) -> Room:
+def _open_database(rows: int, pool: ConnectionPool, folder: Path) -> FilledDatabase:
     app = build(Settings(data_dir=folder), CLOCK, pool)
     with pool.connection() as connection:
         row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
     size_mb = row[0] // 1_000_000 if row else 0
-    return Room(rows=rows, app=app, now=CLOCK.now(), size_mb=size_mb)
+    return FilledDatabase(rows=rows, app=app, now=CLOCK.now(), size_mb=size_mb)
 
 
-def _measure(rooms: Sequence[Room], rounds: int) -> None:
-    looks = [room.all_looks() for room in rooms]
-    for name in looks[0]:
+def _measure(databases: Sequence[FilledDatabase], rounds: int) -> None:
+    queries = [database.all_queries() for database in databases]
+    for name in queries[0]:
         say(f"{name}: {rounds} times at each size")
         for _ in range(WARMING):
-            for answers in looks:
+            for answers in queries:
                 answers[name]()
         for _ in range(rounds):
-            for room, answers in zip(rooms, looks, strict=True):
-                room.look(name, answers[name])
+            for database, answers in zip(databases, queries, strict=True):
+                database.query(name, answers[name])
 
 
-def _print(rooms: Sequence[Room], rounds: int, note: str) -> None:
-    small, large = rooms[0], rooms[-1]
+def _print(databases: Sequence[FilledDatabase], rounds: int, note: str) -> None:
+    small, large = databases[0], databases[-1]
     rows, over = [], 0
     for name, times in large.times.items():
         before = small.times[name]

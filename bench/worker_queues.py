@@ -11,7 +11,7 @@ import psycopg
 from psycopg_pool import ConnectionPool
 
 from bench.answering_server import ProviderServer
-from bench.many_shops import Street, open_shops
+from bench.many_shops import ManyShops, open_shops
 from bench.queues import (
     CELERY_PREFIX,
     CELERY_QUEUE,
@@ -39,7 +39,7 @@ OURS, NOTHING = "headway worker", "celery, does nothing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class Services:
     """What all cases stand on."""
 
     folder: Path
@@ -63,22 +63,22 @@ class Line:
     makes_calls: bool = True
 
 
-def headway(stage: Stage, stack: ExitStack) -> Line:
+def headway(services: Services, stack: ExitStack) -> Line:
     """Return Headway's own workers, which write to shops."""
-    database = migrated(stage.server, "headway")
+    database = migrated(services.server, "headway")
     pool = stack.enter_context(open_pool(database, size=2))
-    street = open_shops(pool, stage.folder / "vault", stage.shops)
+    shops = open_shops(pool, services.folder / "vault", services.shops)
     environ = {
         "DATABASE_URL": database,
-        "HEADWAY_BROKER_URL": stage.valkey.url,
-        "HEADWAY_DATA_DIR": str(stage.folder / "vault"),
-        "HEADWAY_SHOPIFY_URL": f"{stage.provider.url}/{{shop}}",
+        "HEADWAY_BROKER_URL": services.valkey.url,
+        "HEADWAY_DATA_DIR": str(services.folder / "vault"),
+        "HEADWAY_SHOPIFY_URL": f"{services.provider.url}/{{shop}}",
         "HEADWAY_WORKER_CONCURRENCY": str(CONCURRENCY),
     }
 
     def release(calls: int) -> Callable[[], int]:
-        street.change(calls)
-        return street.waiting
+        shops.change(calls)
+        return shops.waiting
 
     return Line(
         name=OURS,
@@ -87,23 +87,23 @@ def headway(stage: Stage, stack: ExitStack) -> Line:
         environ=environ,
         ready="Headway works as",
         release=release,
-        clear=lambda: _clear(stage, street),
+        clear=lambda: _clear(services, shops),
     )
 
 
-def _clear(stage: Stage, street: Street) -> None:
+def _clear(services: Services, shops: ManyShops) -> None:
     """Remove what killed workers left: messages and dispatch leases."""
-    with stage.valkey.client() as client:
+    with services.valkey.client() as client:
         client.flushall()
-    street.forget_dispatch_leases()
+    shops.forget_dispatch_leases()
 
 
-def celery(stage: Stage, stack: ExitStack) -> Line:
+def celery(services: Services, stack: ExitStack) -> Line:
     """Return what the messages alone cost: a task that does nothing."""
-    place = Place(valkey=stage.valkey.url, concurrency=CONCURRENCY)
+    place = Place(valkey=services.valkey.url, concurrency=CONCURRENCY)
     app = celery_app(place)
     stack.callback(app.close)
-    client = stack.enter_context(stage.valkey.client())
+    client = stack.enter_context(services.valkey.client())
     queue, stock = f"{CELERY_PREFIX}{CELERY_QUEUE}", f"{CELERY_PREFIX}{CELERY_STOCK}"
 
     def release(calls: int) -> Callable[[], int]:
@@ -125,9 +125,9 @@ def celery(stage: Stage, stack: ExitStack) -> Line:
     )
 
 
-def procrastinate(stage: Stage, stack: ExitStack) -> Line:
+def procrastinate(services: Services, stack: ExitStack) -> Line:
     """Return its workers, with an async task."""
-    place, pool = _push_leases(stage, stack, "procrastinate")
+    place, pool = _push_leases(services, stack, "procrastinate")
     app, task = procrastinate_app(place)
     opened = stack.enter_context(app.open())
     opened.schema_manager.apply_schema()
@@ -145,9 +145,9 @@ def procrastinate(stage: Stage, stack: ExitStack) -> Line:
     )
 
 
-def dbos(stage: Stage, stack: ExitStack) -> Line:
+def dbos(services: Services, stack: ExitStack) -> Line:
     """Return its workers, with a workflow on a queue."""
-    place, pool = _push_leases(stage, stack, "dbos")
+    place, pool = _push_leases(services, stack, "dbos")
     client, engine = dbos_client(place)
     stack.callback(client.destroy)
     stack.callback(engine.dispose)
@@ -172,14 +172,14 @@ def _rival(name: str) -> list[str]:
     return [sys.executable, "-m", "bench.queues", name]
 
 
-def _push_leases(stage: Stage, stack: ExitStack, name: str) -> tuple[Place, ConnectionPool]:
+def _push_leases(services: Services, stack: ExitStack, name: str) -> tuple[Place, ConnectionPool]:
     """Make a database with one row for each shop."""
-    stage.server.ensure_database(name)
-    database = stage.server.dsn(name)
+    services.server.ensure_database(name)
+    database = services.server.dsn(name)
     with psycopg.connect(database) as connection:
         connection.execute(MAKE)
-        connection.execute(ENTER, (stage.shops,))
-    place = Place(database=database, provider=stage.provider.url, concurrency=CONCURRENCY)
+        connection.execute(ENTER, (services.shops,))
+    place = Place(database=database, provider=services.provider.url, concurrency=CONCURRENCY)
     return place, stack.enter_context(open_pool(database, size=1))
 
 

@@ -132,7 +132,7 @@ def as_typed(text: str, schema: Mapping[str, Any]) -> Any:
     return {"true": True, "false": False}.get(text, text) if schema["type"] == "boolean" else text
 
 
-class Witness:
+class ContractChecker:
     """Stands before the simulator and holds every request and reply against the document."""
 
     def __init__(self, etsy: EtsySimulator) -> None:
@@ -183,16 +183,16 @@ class Witness:
 
 
 @pytest.fixture
-def witness() -> Witness:
+def checker() -> ContractChecker:
     contract()
     etsy = EtsySimulator(VirtualClock(START), per_second=1000)
     etsy.add_shop(SHOP, name="Mugs")
-    return Witness(etsy)
+    return ContractChecker(etsy)
 
 
 @pytest.fixture
-def connector(witness: Witness, pool: ConnectionPool) -> Iterator[EtsyPlatform]:
-    clock, pair = witness.etsy._clock, witness.etsy.grant(SHOP)
+def connector(checker: ContractChecker, pool: ConnectionPool) -> Iterator[EtsyPlatform]:
+    clock, pair = checker.etsy._clock, checker.etsy.grant(SHOP)
     credentials, scope = Credentials(pool), token_key(PlatformName.ETSY, str(SHOP))
     store_tokens(credentials, VAULT, scope, clock=clock, access=pair.access, refresh=pair.refresh)
     account = Account(
@@ -205,7 +205,7 @@ def connector(witness: Witness, pool: ConnectionPool) -> Iterator[EtsyPlatform]:
         shelf=credentials,
         vault=VAULT,
         clock=clock,
-        transport=SimTransport(witness.handle, clock),
+        transport=SimTransport(checker.handle, clock),
     )
     with contextlib.closing(connector):
         yield connector
@@ -226,11 +226,11 @@ def live(etsy: EtsySimulator) -> None:
 
 
 def test_requests_and_replies_of_pulls_and_client_match_the_document(
-    witness: Witness, connector: EtsyPlatform
+    checker: ContractChecker, connector: EtsyPlatform
 ) -> None:
-    live(witness.etsy)
-    receipt = next(iter(witness.etsy.shop(SHOP).receipts))
-    clock = witness.etsy._clock
+    live(checker.etsy)
+    receipt = next(iter(checker.etsy.shop(SHOP).receipts))
+    clock = checker.etsy._clock
     clock.sleep(120)
     for kind in KINDS[PlatformName.ETSY]:
         for is_backfill in (False, True) if kind is not DataKind.LISTINGS else (False,):
@@ -246,37 +246,37 @@ def test_requests_and_replies_of_pulls_and_client_match_the_document(
                     break
                 cursor = step.cursor
     assert connector.read(PageRequest(what="receipt", values={"receipt_id": "4"})).missing == ("4",)
-    assert witness.found == []
-    assert witness.operations == {
+    assert checker.found == []
+    assert checker.operations == {
         "getShopReceipts",
         "getShopReceipt",
         "getListingsByShop",
         "getShopPaymentAccountLedgerEntries",
     }
     schemas = contract()["components"]["schemas"]
-    met = witness.judge.met
+    met = checker.judge.met
     for name in set(WHOLE) - {"Self"}:
         assert met.get(name) == set(schemas[name]["properties"]), name
 
 
-def test_the_oauth_flow_matches_the_document(witness: Witness) -> None:
-    clock = witness.etsy._clock
+def test_the_oauth_flow_matches_the_document(checker: ContractChecker) -> None:
+    clock = checker.etsy._clock
     endpoint = EtsyApi(
-        ACCESS, url="http://etsy.test", clock=clock, transport=SimTransport(witness.handle, clock)
+        ACCESS, url="http://etsy.test", clock=clock, transport=SimTransport(checker.handle, clock)
     )
-    pair = witness.etsy.grant(SHOP)
+    pair = checker.etsy.grant(SHOP)
     with contextlib.closing(endpoint):
         endpoint.find_self(pair.access)
         endpoint.find_title(str(SHOP), pair.access)
         for wrong in ("nobody", pair.refresh):
             with pytest.raises(ProviderError):
                 endpoint.find_self(wrong)
-    assert witness.found == []
-    assert witness.operations == {"getMe", "getShop"}
+    assert checker.found == []
+    assert checker.operations == {"getMe", "getShop"}
     oauth = contract()["components"]["securitySchemes"]["oauth2"]["flows"]["authorizationCode"]
     assert consent_url("k", "r", "s", "c").startswith(f"{oauth['authorizationUrl']}?")
     assert set(SCOPES) <= set(oauth["scopes"])
-    assert witness.judge.met["Self"] == {"user_id", "shop_id"}
+    assert checker.judge.met["Self"] == {"user_id", "shop_id"}
 
 
 def test_the_checker_reports_what_does_not_match() -> None:

@@ -53,11 +53,11 @@ class Caller:
 
     def live(self) -> None:
         while True:
-            permit = self.insist(self.reserve)
+            permit = self.retry(self.reserve)
             if isinstance(permit, Rejected):
                 self.clock.sleep(permit.retry_in_s)
             else:
-                self.maybe_die("reserved")
+                self.maybe_crash("reserved")
                 self.clock.sleep(permit.wait_s)
                 self.use(permit)
 
@@ -65,30 +65,30 @@ class Caller:
         while True:
             asked_s = self.clock.monotonic()
             try:
-                answer = self.insist(lambda limiter: limiter.begin(permit), is_once=True)
+                answer = self.retry(lambda limiter: limiter.begin(permit), is_once=True)
             except StoreError:
                 # It may have been granted all the same; nothing was sent, so return it.
-                self.insist(lambda limiter: limiter.settle(permit, sent=False))
+                self.retry(lambda limiter: limiter.settle(permit, sent=False))
                 return
             if not isinstance(answer, NotYet):
                 break
             self.clock.sleep(answer.wait_s)
         if not isinstance(answer, Granted):
             return
-        self.maybe_die("begun")
+        self.maybe_crash("begun")
         if self.clock.monotonic() - asked_s > answer.send_within_s:
-            self.insist(lambda limiter: limiter.settle(permit, sent=False))
+            self.retry(lambda limiter: limiter.settle(permit, sent=False))
             return
         is_late = self.call(permit)
-        self.maybe_die("answered")
-        self.insist(lambda limiter: limiter.settle(permit, sent=True, is_late=is_late))
+        self.maybe_crash("answered")
+        self.retry(lambda limiter: limiter.settle(permit, sent=True, is_late=is_late))
 
     def call(self, permit: Permit) -> bool:
         """Call the supplier; return whether the call may still arrive."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S)
         try:
             connection.request("GET", f"/{permit.id}")
-            self.maybe_die("sent")
+            self.maybe_crash("sent")
             connection.getresponse().read()
         except OSError:
             return True
@@ -106,7 +106,7 @@ class Caller:
             grace_s=0.2,
         )
 
-    def insist(self, verb: Callable[[PostgresLimiter], T], *, is_once: bool = False) -> T:
+    def retry(self, verb: Callable[[PostgresLimiter], T], *, is_once: bool = False) -> T:
         """Do it as soon as there is a database; only once if a repetition could mean harm."""
         while True:
             try:
@@ -125,12 +125,12 @@ class Caller:
         self.limiter = PostgresLimiter(pool, self.clock, [RESOURCE])
         return self.limiter
 
-    def maybe_die(self, step: str) -> None:
+    def maybe_crash(self, step: str) -> None:
         if self.generator.random() < (0.01 if step == "reserved" else 0.05):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def bear(folder: Path, port: int, seed: str) -> int:
+def start_caller(folder: Path, port: int, seed: str) -> int:
     """Fork a caller; return its process id."""
     child = os.fork()
     if child:
@@ -144,13 +144,13 @@ def bear(folder: Path, port: int, seed: str) -> int:
 
 def main(folder: Path, port: int, seed: str) -> None:
     generator = rng(seed)
-    born = 0
+    started = 0
     children: set[int] = set()
     try:
         while not select.select([sys.stdin], [], [], KILL_EVERY_S)[0]:
             while len(children) < COUNT:
-                born += 1
-                children.add(bear(folder, port, f"{seed} {born}"))
+                started += 1
+                children.add(start_caller(folder, port, f"{seed} {started}"))
             os.kill(generator.choice(sorted(children)), signal.SIGKILL)
             with suppress(ChildProcessError):
                 while dead := os.waitpid(-1, os.WNOHANG)[0]:
@@ -159,7 +159,7 @@ def main(folder: Path, port: int, seed: str) -> None:
         for child in children:
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
-    sys.stdout.write(str(born))
+    sys.stdout.write(str(started))
 
 
 if __name__ == "__main__":

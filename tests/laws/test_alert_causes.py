@@ -58,19 +58,19 @@ def ops(scenario: Scenario) -> OperatorCaller:
     return operator(scenario.app, "ops")
 
 
-def mend(scenario: Scenario) -> None:
+def end_faults(scenario: Scenario) -> None:
     """End the supplier's faults."""
     scenario.simulator.faults = FaultPlan(1)
 
 
 def reject(scenario: Scenario) -> None:
-    mend(scenario)
+    end_faults(scenario)
     skus = [change.sku for change in changes.held(ops(scenario), limit=10).items]
     changes.reject(ops(scenario), changes.Decision(skus=skus))
 
 
 def revive(scenario: Scenario) -> None:
-    mend(scenario)
+    end_faults(scenario)
     changes.revive(ops(scenario), changes.Revival(all=True))
 
 
@@ -106,7 +106,7 @@ def install(scenario: Scenario, *, lasting: timedelta | None = None) -> None:
     ConnectedShops(app.pool).connect(seller, domain, now=app.clock.now())
 
 
-def fall_silent(scenario: Scenario) -> None:
+def lose_worker(scenario: Scenario) -> None:
     """Let a worker claim parts and never report again."""
     now = scenario.clock.now()
     skus = sorted(scenario.plan.world.start)[:3]
@@ -171,10 +171,14 @@ STORIES = {
         over=64,
     ),
     "error_share": Story(
-        faults=["error:15%"], wrong=THIRD_BAD_CALL, acts={40: mend}, ends=40, over=40 + 60 + 10
+        faults=["error:15%"],
+        wrong=THIRD_BAD_CALL,
+        acts={40: end_faults},
+        ends=40,
+        over=40 + 60 + 10,
     ),
     "reads_failed": Story(
-        faults=["vanish:90@00:30"], products=100, wrong=32, acts={40: mend}, ends=40, over=115
+        faults=["vanish:90@00:30"], products=100, wrong=32, acts={40: end_faults}, ends=40, over=115
     ),
     "few_synced": Story(faults=["away:90m@00:20"], wrong=80, ends=110, over=120),
     "overdue": Story(
@@ -193,7 +197,7 @@ STORIES = {
         products=20,
         settings=PROMISED,
         wrong=124,
-        acts={100: mend},
+        acts={100: end_faults},
         ends=140,
         over=210,
     ),
@@ -216,7 +220,7 @@ STORIES = {
         over=180,
     ),
     "stuck": Story(
-        acts={20: fall_silent},
+        acts={20: lose_worker},
         parts=Parts(schedule=lambda inner: Idle(inner, START + timedelta(minutes=60))),
         wrong=32,
         ends=60,
@@ -236,7 +240,7 @@ STORIES = {
 QUICK = ("parked", "disconnected", "permit_wait")
 
 
-def live(story: Story, pool: ConnectionPool, folder: Path) -> Scenario:
+def run_story(story: Story, pool: ConnectionPool, folder: Path) -> Scenario:
     days, faults = (story.over + 2) / 1440, parse_faults(story.faults)
     world = seeded_world(
         products=story.products, days=days, seed=1, share_per_day=story.share_per_day
@@ -248,7 +252,7 @@ def live(story: Story, pool: ConnectionPool, folder: Path) -> Scenario:
 
     scenario = Scenario(plan, pool, folder, replace(story.parts, settings=chosen))
     for minute, act in story.acts.items():
-        scenario.crew.spawn_at(minute * 60, partial(act, scenario))
+        scenario.workers.spawn_at(minute * 60, partial(act, scenario))
     scenario.run()
     return scenario
 
@@ -272,12 +276,12 @@ def test_each_alert_fires_once_within_five_minutes_and_resolves(
     pool: ConnectionPool, tmp_path: Path, name: str
 ) -> None:
     story = STORIES[name]
-    told: dict[str, list[tuple[AlertPhase, float]]] = {}
-    for each in live(story, pool, tmp_path).heard.told:
-        told.setdefault(each.name, []).append((each.word, each.at_s / 60))
-    assert told.keys() - story.beside == {name} - story.beside, told
-    assert {tuple(word for word, _ in words) for words in told.values()} == {ONCE}, told
-    (_, fired_at), (_, over_at) = told[name]
+    phases: dict[str, list[tuple[AlertPhase, float]]] = {}
+    for alert in run_story(story, pool, tmp_path).alerts.entries:
+        phases.setdefault(alert.name, []).append((alert.phase, alert.at_s / 60))
+    assert phases.keys() - story.beside == {name} - story.beside, phases
+    assert {tuple(phase for phase, _ in pairs) for pairs in phases.values()} == {ONCE}, phases
+    (_, fired_at), (_, over_at) = phases[name]
     wrong_at = wrong_min(story, pool)
     assert wrong_at <= fired_at <= wrong_at + SOON_MIN
     assert story.ends <= over_at <= story.over
@@ -291,7 +295,7 @@ def test_a_failing_part_is_shown_and_raises_no_alert(pool: ConnectionPool, tmp_p
             alert.name for alert in alerts(ops(scenario)).alerts
         }
 
-    acts = {9: look, 25: look, 30: mend, 200: look}
+    acts = {9: look, 25: look, 30: end_faults, 200: look}
     story = Story(faults=["vanish:1@00:10"], acts=acts, wrong=10, ends=30, over=200)
-    assert live(story, pool, tmp_path).heard.told == []
+    assert run_story(story, pool, tmp_path).alerts.entries == []
     assert shown == {9: set(), 25: {"failing"}, 200: set()}

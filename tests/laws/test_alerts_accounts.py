@@ -24,7 +24,7 @@ ONCE = (AlertPhase.FIRED, AlertPhase.RESOLVED)
 Act = Callable[[AccountScenario], None]
 
 
-def live(
+def run_story(
     pool: ConnectionPool,
     folder: Path,
     *faults: str,
@@ -46,7 +46,7 @@ def live(
     return scenario
 
 
-def told_of(scenario: AccountScenario, name: str) -> list[tuple[AlertPhase, float]]:
+def phases_of(scenario: AccountScenario, name: str) -> list[tuple[AlertPhase, float]]:
     """Return the phases of one alert, by minute."""
     return [
         (alert.phase, alert.at_s / 60) for alert in scenario.alerts.entries if alert.name == name
@@ -98,7 +98,7 @@ def narrow(scenario: AccountScenario) -> None:
     printify(scenario).per_page_max = {"orders": 2, "products": 2}
 
 
-def mend(scenario: AccountScenario) -> None:
+def restore(scenario: AccountScenario) -> None:
     """Let it accept them again, and let a person revive the dead jobs."""
     printify(scenario).per_page_max = dict(PER_PAGE_MAX)
     caller = operator(scenario.app, "ops")
@@ -110,8 +110,8 @@ def mend(scenario: AccountScenario) -> None:
 def test_dead_jobs_raise_one_alert_that_resolves_when_they_are_revived(
     pool: ConnectionPool, tmp_path: Path
 ) -> None:
-    scenario = live(pool, tmp_path, acts={60: narrow, 360: mend}, days=0.26)
-    (fired, fired_at), (over, over_at) = told_of(scenario, "dead_jobs")
+    scenario = run_story(pool, tmp_path, acts={60: narrow, 360: restore}, days=0.26)
+    (fired, fired_at), (over, over_at) = phases_of(scenario, "dead_jobs")
     assert (fired, over) == ONCE
     first = minute_of(
         pool, "SELECT min(sync_timestamp) FROM sync_audit_log WHERE event_type = 'job_dead'"
@@ -130,8 +130,8 @@ def spend_etsy(scenario: AccountScenario) -> None:
 def test_a_used_up_daily_quota_raises_one_alert_that_resolves_when_there_is_room(
     pool: ConnectionPool, tmp_path: Path
 ) -> None:
-    scenario = live(pool, tmp_path, acts={120: spend_etsy}, days=1.3)
-    (fired, fired_at), (over, over_at) = told_of(scenario, "quota_spent")
+    scenario = run_story(pool, tmp_path, acts={120: spend_etsy}, days=1.3)
+    (fired, fired_at), (over, over_at) = phases_of(scenario, "quota_spent")
     assert (fired, over) == ONCE
     first = minute_of(
         pool,

@@ -326,7 +326,7 @@ def test_l13_notices_a_listing_without_a_reason(
 
 
 def test_l1_notices_a_call_while_everything_is_paused(run: Run, pool: ConnectionPool) -> None:
-    class Deaf(Wrong):
+    class IgnoringPauses(Wrong):
         """Ends every pause before it reads, as if there were none."""
 
         def front(self, now: datetime, **more: Any) -> list[Candidate]:
@@ -334,4 +334,4 @@ def test_l1_notices_a_call_while_everything_is_paused(run: Run, pool: Connection
                 connection.execute("DELETE FROM pauses")
             return self.inner.front(now, **more)
 
-    assert run(Parts(schedule=Deaf), "pause:3h@01:00", days=0.2)["L1"] > 0
+    assert run(Parts(schedule=IgnoringPauses), "pause:3h@01:00", days=0.2)["L1"] > 0

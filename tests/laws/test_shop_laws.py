@@ -56,7 +56,7 @@ def broken(violations: ViolationLog) -> dict[str, int]:
     return {law: count for law, count in violations.counts.items() if count}
 
 
-def told(scenario: Scenario, law: str) -> str:
+def examples(scenario: Scenario, law: str) -> str:
     return "; ".join(example.text for example in scenario.violations.examples if example.law == law)
 
 
@@ -72,17 +72,17 @@ class Wrong:
 
 def desiring(change: Callable[[Change], dict[str, Any]]) -> Parts:
     """Return parts whose pushes desire something else at a listing's first pushes."""
-    visits: Counter[str] = Counter()
+    pushes_by_sku: Counter[str] = Counter()
 
     class Tampering(Wrong):
         def claim(self, shop: Shop, **more: Any) -> PushLease | None:
             push_lease = self.inner.claim(shop, **more)
             if push_lease is None:
                 return None
-            visits.update(change.sku for change in push_lease.changes)
+            pushes_by_sku.update(change.sku for change in push_lease.changes)
             changes = [
                 replace(old, desired={**old.desired, **change(old)})
-                if visits[old.sku] <= 3
+                if pushes_by_sku[old.sku] <= 3
                 else old
                 for old in push_lease.changes
             ]
@@ -151,7 +151,7 @@ def test_l6_notices_a_change_that_never_reaches_the_shop(simulate: Simulate) -> 
     scenario = simulate(Parts(pushes=Idle))
     assert broken(scenario.violations).keys() == {"L6"}
     assert scenario.lost > 3
-    assert "and not shown" in told(scenario, "L6")
+    assert "and not shown" in examples(scenario, "L6")
 
 
 def test_l6_notices_a_write_that_never_reached_the_shop(
@@ -174,7 +174,7 @@ def test_l6_notices_a_price_that_was_not_desired(simulate: Simulate) -> None:
         return {"price": str(Decimal(change.desired["price"]) + 1)}
 
     scenario = simulate(desiring(dearer))
-    assert "nobody desired that" in told(scenario, "L6")
+    assert "which was not desired" in examples(scenario, "L6")
     assert "L7" not in broken(scenario.violations)
 
 
@@ -211,7 +211,7 @@ def test_l7_notices_a_value_that_is_written_twice(simulate: Simulate) -> None:
             return self.inner.settle(push_lease, kept, **more)
 
     scenario = simulate(Parts(pushes=Forgetful))
-    assert "was written again" in told(scenario, "L7")
+    assert "was written again" in examples(scenario, "L7")
     doubles = len(scenario.shops.simulator.double_writes())
     assert doubles > 0
     # Each at its moment, and again by the shop's own log.
@@ -224,7 +224,7 @@ def test_l7_notices_a_write_without_a_stored_intent(simulate: Simulate) -> None:
             return True
 
     scenario = simulate(Parts(pushes=Unwritten))
-    assert "no intent is stored" in told(scenario, "L7")
+    assert "no intent is stored" in examples(scenario, "L7")
 
 
 def test_l7_notices_a_write_that_differs_from_its_intent(simulate: Simulate) -> None:
@@ -233,7 +233,7 @@ def test_l7_notices_a_write_that_differs_from_its_intent(simulate: Simulate) -> 
             vague = [{**write, "quantity": 0, "price": "1"} for write in intent.writes]
             return self.inner.intend(push_lease, replace(intent, writes=vague), **more)
 
-    assert "no intent is stored" in told(simulate(Parts(pushes=Vague)), "L7")
+    assert "no intent is stored" in examples(simulate(Parts(pushes=Vague)), "L7")
 
 
 def test_l7_notices_an_older_state_that_replaces_a_newer(simulate: Simulate) -> None:
@@ -264,7 +264,7 @@ def test_l7_notices_an_older_state_that_replaces_a_newer(simulate: Simulate) -> 
             return reply
 
     scenario = simulate(Parts(app=relapsing))
-    assert "over a newer one" in told(scenario, "L7")
+    assert "over a newer one" in examples(scenario, "L7")
 
 
 @pytest.mark.parametrize("leaving", ("DRAFT", "nothing in stock"))
@@ -278,11 +278,11 @@ def test_l8_notices_a_part_that_leaves_the_sale_without_evidence(
         return {"quantities": dict.fromkeys(change.desired["quantities"], 0)}
 
     scenario = simulate(desiring(drafted if leaving == "DRAFT" else emptied))
-    assert "without evidence" in told(scenario, "L8")
+    assert "without evidence" in examples(scenario, "L8")
 
 
 def test_l9_notices_a_price_that_was_not_approved(simulate: Simulate) -> None:
-    assert "approved" in told(simulate(desiring(lambda _change: {"price": "9999.00"})), "L9")
+    assert "approved" in examples(simulate(desiring(lambda _change: {"price": "9999.00"})), "L9")
 
 
 def test_l9_allows_a_return_to_our_price_after_a_merchants_edit(
@@ -304,7 +304,7 @@ def test_l6_notices_an_edit_that_is_not_repaired(simulate: Simulate) -> None:
         return settings.model_copy(update={"drift_check_h": 1})
 
     scenario = simulate(Parts(settings=hourly, app=blind), "shop-edit:600/d")
-    assert "is desired" in told(scenario, "L6")
+    assert "is desired" in examples(scenario, "L6")
 
 
 def test_l10_notices_a_write_in_another_sellers_shop(simulate: Simulate) -> None:
@@ -318,7 +318,7 @@ def test_l10_notices_a_write_in_another_sellers_shop(simulate: Simulate) -> None
         return replace(app, new_storefront=open_shop)
 
     scenario = simulate(Parts(app=astray), sellers=2)
-    assert "written for seller-" in told(scenario, "L10")
+    assert "written for seller-" in examples(scenario, "L10")
 
 
 def test_l10_notices_a_push_lease_with_another_sellers_listing(simulate: Simulate) -> None:
@@ -330,4 +330,4 @@ def test_l10_notices_a_push_lease_with_another_sellers_listing(simulate: Simulat
             changes = [replace(change, user_id="seller-9") for change in push_lease.changes]
             return replace(push_lease, changes=changes)
 
-    assert "is not seller-1's" in told(simulate(Parts(pushes=Mixing)), "L10")
+    assert "is not seller-1's" in examples(simulate(Parts(pushes=Mixing)), "L10")

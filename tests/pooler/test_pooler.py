@@ -144,10 +144,10 @@ def test_after_a_restart_of_the_server_clients_go_on_where_they_were(
     (("headway", "nowhere", "has no such database"), ("nobody", "postgres", "refuses this user")),
 )
 def test_what_the_pooler_refuses_is_told_as_if_the_server_had(
-    bouncer: Bouncer, user: str, database: str, said: str
+    bouncer: Bouncer, user: str, database: str, output: str
 ) -> None:
     dsn = bouncer.before(f"dbname={database}").replace("//headway:", f"//{user}:")
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=output):
         open_pool(dsn)
 
 
@@ -157,11 +157,11 @@ def test_commands_work_through_it(database: str, direct: str, tmp_path: Path) ->
     group = ProcessGroup(environ={"DATABASE_URL": database, "HEADWAY_DATA_DIR": str(tmp_path)})
     try:
         group.start("db", "upgrade")
-        group.until_said("the database is at migration")
+        group.until_output("the database is at migration")
         group.start("doctor")
         group.start("api", "--port", "0")
-        assert " ok " in group.until_said("through a pooler in transaction mode")
-        page = group.until_said("The page: ").rpartition(" ")[2].partition("login/")[0]
+        assert " ok " in group.until_output("through a pooler in transaction mode")
+        page = group.until_output("The page: ").rpartition(" ")[2].partition("login/")[0]
         assert httpx.get(f"{page}readyz", timeout=60).json()["reasons"] == []
     finally:
         codes = group.stop()

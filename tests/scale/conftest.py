@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.scale.deployment import Deployment, open_town
+from tests.scale.deployment import Deployment, open_deployment
 from tests.scale.storm import Storm
 from tests.scale.workers import ProcessGroup
 
@@ -31,7 +31,7 @@ def valkey(tmp_path: Path) -> Iterator[EmbeddedValkey]:
 
 @pytest.fixture
 def deployment(database: str, pool: ConnectionPool, tmp_path: Path) -> Iterator[Deployment]:
-    with open_town(database, pool, tmp_path / "vault", ("acme", "birch")) as opened:
+    with open_deployment(database, pool, tmp_path / "vault", ("acme", "birch")) as opened:
         yield opened
 
 
@@ -71,12 +71,12 @@ def day(deployment: Deployment, celery_group: ProcessGroup) -> Storm:
     return Storm(deployment=deployment, group=celery_group, seed=1, moves=5)
 
 
-class Staff:
+class Runner:
     """A crew, and how its runner is started."""
 
     def __init__(self, group: ProcessGroup, *commands: tuple[str, ...]) -> None:
         self._group, self._commands = group, commands
-        self.until, self.until_said, self.stop = group.until, group.until_said, group.stop
+        self.until, self.until_output, self.stop = group.until, group.until_output, group.stop
 
     def start(self) -> None:
         """Start it, and wait until it is ready, and so fit to be stopped."""
@@ -86,7 +86,7 @@ class Staff:
         self.until(lambda: self._ready() >= ready)
 
     def _ready(self) -> int:
-        output = self._group.said
+        output = self._group.output
         return sum(line.startswith(("Headway runs", "Headway works")) for line in output)
 
     def ended(self) -> int | None:
@@ -95,15 +95,15 @@ class Staff:
         return next((code for code in codes if code is not None), None)
 
 
-def hired(request: pytest.FixtureRequest, deployment: Deployment) -> Iterator[Staff]:
+def make_runner(request: pytest.FixtureRequest, deployment: Deployment) -> Iterator[Runner]:
     """Yield the runner of that name."""
     if request.param == "celery":
-        yield Staff(request.getfixturevalue("celery_group"), ("worker",), ("worker",))
+        yield Runner(request.getfixturevalue("celery_group"), ("worker",), ("worker",))
         return
     group = ProcessGroup(environ=deployment.environ)
-    yield Staff(group, ("run", "--port", "0"))
+    yield Runner(group, ("run", "--port", "0"))
     group.stop()
 
 
 # Each test runs on each runner.
-staff = pytest.fixture(hired, params=("embedded", "celery"), name="staff")
+runner = pytest.fixture(make_runner, params=("embedded", "celery"), name="runner")

@@ -1,5 +1,6 @@
 """A small deployment in real time: a supplier, shops and platforms over sockets, one database."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -106,10 +107,10 @@ class Deployment:
         self.do("UPDATE sync_jobs SET next_run_at = %s", CLOCK.now())
 
     def ask(self, seller: str, skus: Sequence[str]) -> list[str]:
-        """Ask for parts to be read now; return those that will be, and are not just being read."""
+        """Trigger parts; return those that will be read and are not in a call now."""
         body = Decision(skus=[Sku(sku) for sku in skus], seller=SellerId(seller))
         rulings = trigger(self.operator, body).listings
-        return [ruling.sku for ruling in rulings if "boards" in ruling.said]
+        return [ruling.sku for ruling in rulings if re.search("(next|first) call", ruling.said)]
 
     def sell(self, seller: str, sku: str) -> None:
         """Let a customer buy in each of a seller's shops."""
@@ -170,7 +171,7 @@ class Deployment:
 
 
 @contextmanager
-def open_town(
+def open_deployment(
     database: str,
     pool: ConnectionPool,
     folder: Path,

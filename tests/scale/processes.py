@@ -22,7 +22,7 @@ from typing import Any
 PR_SET_PDEATHSIG = 1
 POLL_S = 0.05
 MESSAGE_BYTES = 1 << 16
-BORN_S = 60
+START_S = 60
 # The environment of a process names by how many seconds its host's clock is ahead.
 SKEW = "CLOCK_AHEAD_S"
 
@@ -31,13 +31,13 @@ class Child:
     """One command as a process, much as `subprocess.Popen` shows one."""
 
     def __init__(self, fork_server: "ForkServer", pid: int) -> None:
-        self.pid, self._nursery = pid, fork_server
+        self.pid, self._fork_server = pid, fork_server
         self.returncode: int | None = None
         self._has_ended = threading.Event()
 
     def send_signal(self, how: signal.Signals) -> None:
         """Send it, unless it has ended; its parent does, so that no stranger can be hit."""
-        self._nursery.ask({"pid": self.pid, "signal": int(how)})
+        self._fork_server.ask({"pid": self.pid, "signal": int(how)})
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -61,7 +61,7 @@ class ForkServer:
     def __init__(self, source: Path | None) -> None:
         path = [str(source)] if source else []
         path += filter(None, [os.environ.get("PYTHONPATH")])
-        self._door, child = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener, child = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with child:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.scale.processes", str(child.fileno())],
@@ -72,31 +72,31 @@ class ForkServer:
             )
         self._lock = threading.Lock()
         self._children: dict[int, Child] = {}
-        self._born: Child | None = None
-        self._is_born = threading.Event()
+        self._started: Child | None = None
+        self._has_started = threading.Event()
         threading.Thread(target=self._listen, daemon=True).start()
 
     def start(self, arguments: Sequence[str], environ: Mapping[str, str], output: int) -> Child:
         """Start a command; its output goes to the file `output`."""
         with self._lock:
-            self._is_born.clear()
+            self._has_started.clear()
             message = json.dumps({"arguments": list(arguments), "environ": dict(environ)}).encode()
-            socket.send_fds(self._door, [message], [output])
-            assert self._is_born.wait(BORN_S), "the nursery has died"
-            assert self._born is not None
-            return self._born
+            socket.send_fds(self._listener, [message], [output])
+            assert self._has_started.wait(START_S), "the nursery has died"
+            assert self._started is not None
+            return self._started
 
     def ask(self, request: Mapping[str, Any]) -> None:
-        self._door.send(json.dumps(request).encode())
+        self._listener.send(json.dumps(request).encode())
 
     def _listen(self) -> None:
-        while message := self._door.recv(MESSAGE_BYTES):
+        while message := self._listener.recv(MESSAGE_BYTES):
             news = json.loads(message)
             if "code" in news:
                 self._children.pop(news["pid"]).ended(news["code"])
             else:
-                self._born = self._children[news["pid"]] = Child(self, news["pid"])
-                self._is_born.set()
+                self._started = self._children[news["pid"]] = Child(self, news["pid"])
+                self._has_started.set()
 
 
 @functools.cache
@@ -108,12 +108,12 @@ def fork_server(source: Path | None = None) -> ForkServer:
 # -- in the forking process --------------------------------------------------------------------
 
 
-def serve(door: socket.socket) -> None:
+def serve(listener: socket.socket) -> None:
     """Fork on request, pass on signals, and report exits; end with the parent."""
     alive: set[int] = set()
     while True:
-        if select.select([door], [], [], POLL_S)[0]:
-            message, files, _, _ = socket.recv_fds(door, MESSAGE_BYTES, 1)
+        if select.select([listener], [], [], POLL_S)[0]:
+            message, files, _, _ = socket.recv_fds(listener, MESSAGE_BYTES, 1)
             if not message:
                 return
             request = json.loads(message)
@@ -121,23 +121,23 @@ def serve(door: socket.socket) -> None:
                 if request["pid"] in alive:
                     os.kill(request["pid"], request["signal"])
             else:
-                alive.add(_fork(door, request, files[0]))
+                alive.add(_fork(listener, request, files[0]))
         while alive:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 break
             alive.remove(pid)
             code = os.waitstatus_to_exitcode(status)
-            door.send(json.dumps({"pid": pid, "code": code}).encode())
+            listener.send(json.dumps({"pid": pid, "code": code}).encode())
 
 
-def _fork(door: socket.socket, request: Mapping[str, Any], output: int) -> int:
+def _fork(listener: socket.socket, request: Mapping[str, Any], output: int) -> int:
     pid = os.fork()
     if pid == 0:
-        door.close()
+        listener.close()
         os._exit(_become(request["arguments"], request["environ"], output))
     os.close(output)
-    door.send(json.dumps({"pid": pid}).encode())
+    listener.send(json.dumps({"pid": pid}).encode())
     return pid
 
 

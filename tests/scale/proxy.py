@@ -16,7 +16,7 @@ class Proxy:
         self._to = port
         self._flows = threading.Event()
         self._flows.set()
-        self._door = socket.create_server((HOST, 0))
+        self._listener = socket.create_server((HOST, 0))
         self._ends: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -25,14 +25,14 @@ class Proxy:
 
     def __exit__(self, *_: object) -> None:
         self._flows.set()
-        for end in (self._door, *self._ends):
+        for end in (self._listener, *self._ends):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
 
     @property
     def port(self) -> int:
-        return int(self._door.getsockname()[1])
+        return int(self._listener.getsockname()[1])
 
     def stall(self) -> None:
         """Let nothing pass from now on."""
@@ -45,7 +45,7 @@ class Proxy:
     def _accept(self) -> None:
         with suppress(OSError):  # the listener is closed at the end
             while True:
-                client, _ = self._door.accept()
+                client, _ = self._listener.accept()
                 threading.Thread(target=self._join, args=(client,), daemon=True).start()
 
     def _join(self, client: socket.socket) -> None:

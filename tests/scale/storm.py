@@ -18,25 +18,25 @@ BEAT_S = 1.0
 STRAGGLE_S = 5.0
 # The engine does not know which worker was killed, so it waits minutes for one that may only be
 # slow; the test does know, and skips these minutes. Only leases of killed workers age by this.
-BURY = """
+EXPIRE_KILLED = """
 UPDATE {table} SET {lease}_until = {lease}_until - interval '1 hour'
 WHERE {lease}_until > now() - interval '10 minutes' AND {owner} ~ %s
 """
 # The leases of a live worker whose database went away are orphaned, too. A new lease ends
 # later than those; rescue gives each a new fence, should a worker still come with one.
-FORSAKE = """
+EXPIRE_AT = """
 UPDATE {table} SET {lease}_until = {lease}_until - interval '1 hour'
 WHERE {lease}_until BETWEEN %s::timestamptz AND %s::timestamptz + interval '{length}'
 """
-FORSAKEN = (
-    FORSAKE.format(table="product_sync_schedule", lease="lease", length="90 seconds"),
-    FORSAKE.format(table="sync_jobs", lease="lease", length="90 seconds"),
-    FORSAKE.format(table="connected_accounts", lease="push_lease", length="60 seconds"),
+EXPIRE_ALL_AT = (
+    EXPIRE_AT.format(table="product_sync_schedule", lease="lease", length="90 seconds"),
+    EXPIRE_AT.format(table="sync_jobs", lease="lease", length="90 seconds"),
+    EXPIRE_AT.format(table="connected_accounts", lease="push_lease", length="60 seconds"),
 )
 HELD = (
-    BURY.format(table="product_sync_schedule", lease="lease", owner="lease_owner"),
-    BURY.format(table="sync_jobs", lease="lease", owner="lease_owner"),
-    BURY.format(table="connected_accounts", lease="push_lease", owner="push_owner"),
+    EXPIRE_KILLED.format(table="product_sync_schedule", lease="lease", owner="lease_owner"),
+    EXPIRE_KILLED.format(table="sync_jobs", lease="lease", owner="lease_owner"),
+    EXPIRE_KILLED.format(table="connected_accounts", lease="push_lease", owner="push_owner"),
 )
 
 
@@ -49,13 +49,13 @@ class Storm:
     seed: int
     # Few enough that what a killed worker wrote is still desired when the next one comes.
     moves: int = 2
-    buries: bool = True
+    expires_leases: bool = True
     kills: int = 0
     changes: int = 0
     orders: int = 0
     _generator: Rng = field(init=False, repr=False)
-    _graves: list[tuple[float, str]] = field(default_factory=list)
-    _unasked: set[tuple[str, str]] = field(default_factory=set)
+    _killed: list[tuple[float, str]] = field(default_factory=list)
+    _not_triggered: set[tuple[str, str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._generator = rng(f"storm {self.seed}")
@@ -76,7 +76,7 @@ class Storm:
         victim.send_signal(signal.SIGKILL)
         self.group.processes.remove(victim)
         self.kills += 1
-        self._graves.append((CLOCK.monotonic(), f"{platform.node()}:{victim.pid}"))
+        self._killed.append((CLOCK.monotonic(), f"{platform.node()}:{victim.pid}"))
 
     def live(self) -> None:
         """Let prices rise and people buy, and make it due."""
@@ -86,7 +86,9 @@ class Storm:
             quantity = self._generator.randint(1, 90)
             self.deployment.catalog.stock(sku, str(part.list_price + 1), quantity)
             self.changes += 1
-            self._unasked |= {listing for listing in self.deployment.listed if listing[1] == sku}
+            self._not_triggered |= {
+                listing for listing in self.deployment.listed if listing[1] == sku
+            }
         seller = self._generator.choice(sorted({seller for seller, _ in self.deployment.shop_ids}))
         skus = [sku for owner, sku in self.deployment.listed if owner == seller]
         self.deployment.sell(seller, self._generator.choice(skus))
@@ -95,20 +97,20 @@ class Storm:
 
     def look(self) -> None:
         """Trigger the parts that moved, and make pulls due; leases of killed workers expire."""
-        for seller in {seller for seller, _ in self._unasked}:
-            skus = [sku for owner, sku in self._unasked if owner == seller]
-            self._unasked -= {(seller, sku) for sku in self.deployment.ask(seller, skus)}
+        for seller in {seller for seller, _ in self._not_triggered}:
+            skus = [sku for owner, sku in self._not_triggered if owner == seller]
+            self._not_triggered -= {(seller, sku) for sku in self.deployment.ask(seller, skus)}
         self.deployment.do(
             "UPDATE sync_jobs SET next_run_at = now() WHERE status = 'completed'"
             " AND NOT is_backfill"
         )
-        if self.buries:
-            self._bury()
+        if self.expires_leases:
+            self._expire_killed()
 
-    def forsake(self, at: datetime) -> None:
+    def expire_leases_at(self, at: datetime) -> None:
         """Expire all leases that were live at a moment."""
         CLOCK.sleep(STRAGGLE_S)
-        for statement in FORSAKEN:
+        for statement in EXPIRE_ALL_AT:
             self.deployment.do(statement, at, at)
 
     def settle(self) -> float:
@@ -119,11 +121,15 @@ class Storm:
 
     def _is_settled(self) -> bool:
         self.look()
-        return not self._unasked and not unshown(self.deployment) and not unbooked(self.deployment)
+        return (
+            not self._not_triggered
+            and not unshown(self.deployment)
+            and not unbooked(self.deployment)
+        )
 
-    def _bury(self) -> None:
+    def _expire_killed(self) -> None:
         now_s = CLOCK.monotonic()
-        dead = [name for died_s, name in self._graves if died_s < now_s - STRAGGLE_S]
+        dead = [name for died_s, name in self._killed if died_s < now_s - STRAGGLE_S]
         for statement in HELD if dead else ():
             self.deployment.do(statement, f"^({'|'.join(dead)})(:|$)")
 
@@ -131,7 +137,7 @@ class Storm:
         """Return in one line what was done to it, and what it did meanwhile."""
         deployment, works = (
             self.deployment,
-            sum("Headway works as" in line for line in self.group.said),
+            sum("Headway works as" in line for line in self.group.output),
         )
         prices = sum(effect.kind == "price" for effect in deployment.shops.effects)
         return (

@@ -37,7 +37,7 @@ def reprice(deployment: Deployment, price: str) -> None:
 def counted(group: ProcessGroup, verb: str) -> float:
     """Return how many answered calls the workers' metrics count."""
     total = 0.0
-    for line in group.said:
+    for line in group.output:
         if line.startswith("Metrics: "):
             with urlopen(line.removeprefix("Metrics: ")) as answer:
                 text = answer.read().decode()
@@ -53,7 +53,7 @@ def test_a_broker_that_forgets_everything_loses_nothing(
     deployment.add_seller("acme", *PARTS)
     celery_group.start("worker")
     celery_group.start("worker")
-    celery_group.until_said("push: ")
+    celery_group.until_output("push: ")
     with valkey.client() as client:
         client.flushall()
     celery_group.until(lambda: shows(deployment, OLD, *PARTS))
@@ -70,15 +70,15 @@ def test_a_broker_crash_is_reported_and_work_resumes_when_it_is_back(
     celery_group: ProcessGroup, deployment: Deployment, valkey: EmbeddedValkey
 ) -> None:
     celery_group.start("worker")
-    celery_group.until_said("Headway works as")
+    celery_group.until_output("Headway works as")
     valkey.kill()
     deployment.add_seller("acme", *PARTS)
-    message = celery_group.until_said("the broker of HEADWAY_BROKER_URL cannot be used")
+    message = celery_group.until_output("the broker of HEADWAY_BROKER_URL cannot be used")
     assert message.startswith("tick: ")
     valkey.start()
     celery_group.until(lambda: shows(deployment, OLD, *PARTS))
     secret = valkey.url.partition("@")[0].rpartition(":")[2]
-    assert not any(secret in line for line in celery_group.said)
+    assert not any(secret in line for line in celery_group.output)
 
 
 def test_a_worker_that_is_killed_is_replaced_by_the_others_its_tick_too(
@@ -86,7 +86,7 @@ def test_a_worker_that_is_killed_is_replaced_by_the_others_its_tick_too(
 ) -> None:
     deployment.add_seller("acme", *PARTS)
     first = celery_group.start("worker")
-    celery_group.until_said("push: ")
+    celery_group.until_output("push: ")
     celery_group.start("worker")
     first.kill()
     celery_group.until(lambda: shows(deployment, OLD, *PARTS))
@@ -120,7 +120,7 @@ def test_a_message_is_json_and_names_only_the_subject_and_its_fence(
 
 def logged(group: ProcessGroup, step: str) -> list[dict[str, str]]:
     """Return what a step logged as JSON, where a call was made for it."""
-    lines = [json.loads(line) for line in group.said if not line.startswith("[")]
+    lines = [json.loads(line) for line in group.output if not line.startswith("[")]
     return [line for line in lines if line.get("step") == step and "call" in line]
 
 
@@ -131,7 +131,7 @@ def test_beat_may_tick_instead_of_the_workers_and_logs_may_be_json(
     celery_group.environ = {**celery_group.environ, **chosen}
     deployment.add_seller("acme", *PARTS)
     celery_group.start("worker", "--concurrency", "2")
-    celery_group.until_said("2 steps at once")
+    celery_group.until_output("2 steps at once")
     assert deployment.one("SELECT count(*) FROM dispatch_leases") == 0
     beat = subprocess.Popen(
         [sys.executable, "-m", "celery", "-A", "headway.runners.beat", "beat", "-s", "plan"],

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from tests.scale.conftest import Staff
+from tests.scale.conftest import Runner
 from tests.scale.deployment import Deployment
 
 from headway.core.catalog.listings import SellerId, Sku
@@ -24,62 +24,62 @@ def shows(deployment: Deployment, price: Decimal, *skus: str, seller: str = "acm
 
 
 def test_everything_due_is_fetched_pushed_and_pulled_within_every_limit(
-    staff: Staff, deployment: Deployment
+    runner: Runner, deployment: Deployment
 ) -> None:
     deployment.add_seller("acme", *PARTS)
     deployment.add_seller("birch", *PARTS[:3])
     deployment.trade("acme", "P0", orders=3)
     deployment.trade("birch", "P0", orders=3)
-    staff.start()
-    staff.until(lambda: deployment.is_read(*PARTS))
-    staff.until(lambda: shows(deployment, OLD, *PARTS))
-    staff.until(lambda: shows(deployment, OLD, *PARTS[:3], seller="birch"))
-    staff.until(deployment.is_pulled)
+    runner.start()
+    runner.until(lambda: deployment.is_read(*PARTS))
+    runner.until(lambda: shows(deployment, OLD, *PARTS))
+    runner.until(lambda: shows(deployment, OLD, *PARTS[:3], seller="birch"))
+    runner.until(deployment.is_pulled)
     assert deployment.one("SELECT count(*) FROM orders") == 2 * 3 * 3
     assert deployment.refusals == [0, 0, 0, 0]
 
 
 def test_a_triggered_part_joins_the_next_call_and_a_paused_one_does_not(
-    staff: Staff, deployment: Deployment
+    runner: Runner, deployment: Deployment
 ) -> None:
     deployment.add_seller("acme", *PARTS)
-    staff.start()
-    staff.until(lambda: shows(deployment, OLD, *PARTS))
+    runner.start()
+    runner.until(lambda: shows(deployment, OLD, *PARTS))
     deployment.catalog.stock("P0", "20")
     deployment.catalog.stock("P1", "20")
     acme, both = SellerId("acme"), [Sku("P0"), Sku("P1")]
     trigger(deployment.operator, Decision(skus=both, seller=acme))
     first = {"kind": PauseKind.LISTING, "skus": both[:1], "seller": acme}
     pause(deployment.operator, PauseBody(**first))
-    staff.until(lambda: shows(deployment, NEW, "P1"))
+    runner.until(lambda: shows(deployment, NEW, "P1"))
     assert shows(deployment, OLD, "P0")
     resume(deployment.operator, ResumeBody(**first))
-    staff.until(lambda: shows(deployment, NEW, "P0"))
+    runner.until(lambda: shows(deployment, NEW, "P0"))
 
 
 def test_a_failing_step_is_reported_and_retried_until_it_succeeds(
-    staff: Staff, deployment: Deployment
+    runner: Runner, deployment: Deployment
 ) -> None:
     deployment.add_seller("acme", *PARTS)
     deployment.do("ALTER TABLE push_intent RENAME TO mislaid")
-    staff.start()
-    line = staff.until_said("the database refused")
+    runner.start()
+    line = runner.until_output("the database refused")
     assert "push_intent" in line
     deployment.do("ALTER TABLE mislaid RENAME TO push_intent")
-    staff.until(lambda: shows(deployment, OLD, *PARTS))
+    runner.until(lambda: shows(deployment, OLD, *PARTS))
 
 
 def test_a_stop_finishes_the_running_steps_and_loses_nothing(
-    staff: Staff, deployment: Deployment
+    runner: Runner, deployment: Deployment
 ) -> None:
     deployment.add_seller("acme", *PARTS)
     deployment.add_seller("birch", *PARTS[:3])
     deployment.trade("acme", "P0", orders=3)
     deployment.trade("birch", "P0", orders=3)
-    staff.start()
-    staff.until_said("push: ")
-    assert set(staff.stop()) == {0}
-    staff.until_said("Headway has stopped.")
+    runner.start()
+    runner.until_output("push: ")
+    assert set(runner.stop()) == {0}
+    runner.until_output("Headway has stopped.")
     assert not deployment.one(BEGUN), "no call is left open, but for what the next worker was given"
     assert not deployment.one(
         "SELECT count(*) FROM connected_accounts WHERE push_owner IS NOT NULL"
@@ -89,18 +89,18 @@ def test_a_stop_finishes_the_running_steps_and_loses_nothing(
     assert deployment.one(running) == deployment.one(in_hand), (
         "given back, or laid down for the next"
     )
-    staff.start()
-    staff.until(
+    runner.start()
+    runner.until(
         lambda: shows(deployment, OLD, *PARTS) and shows(deployment, OLD, "P0", seller="birch")
     )
-    staff.until(lambda: deployment.one("SELECT count(*) FROM orders") == 2 * 3 * 3)
+    runner.until(lambda: deployment.one("SELECT count(*) FROM orders") == 2 * 3 * 3)
     assert deployment.refusals == [0, 0, 0, 0]
 
 
-def test_a_bug_stops_loudly(staff: Staff, deployment: Deployment) -> None:
+def test_a_bug_stops_loudly(runner: Runner, deployment: Deployment) -> None:
     deployment.add_seller("acme", "P0")
-    staff.start()
-    staff.until(lambda: shows(deployment, OLD, "P0"))
+    runner.start()
+    runner.until(lambda: shows(deployment, OLD, "P0"))
     deployment.do("""UPDATE listing_state SET desired = '{"price": "ten"}', push_at = now()""")
-    assert "please report it: " in staff.until_said("push stopped at a bug")
-    staff.until(lambda: staff.ended() == 1)
+    assert "please report it: " in runner.until_output("push stopped at a bug")
+    runner.until(lambda: runner.ended() == 1)

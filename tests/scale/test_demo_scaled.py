@@ -34,7 +34,7 @@ def watched(pids: list[int]) -> Iterator[dict[int, int]]:
 
 def at_work(group: ProcessGroup) -> dict[str, int]:
     """Return the last process id under each worker name."""
-    return {found[1]: int(found[2]) for line in group.said if (found := WORKS.match(line))}
+    return {found[1]: int(found[2]) for line in group.output if (found := WORKS.match(line))}
 
 
 def test_workers_do_the_demos_work_one_that_is_killed_is_replaced_and_all_end_with_it(
@@ -46,25 +46,25 @@ def test_workers_do_the_demos_work_one_that_is_killed_is_replaced_and_all_end_wi
     group = ProcessGroup(environ=environ)
     demo = group.start(*QUICK)
     try:
-        link = group.until_said("The page: ").partition("The page: ")[2].strip()
+        link = group.until_output("The page: ").partition("The page: ")[2].strip()
         group.until(lambda: len(at_work(group)) == 2)
         with logged_in(link) as client:
-            group.until_said("| fetch: read ")
-            group.until_said("| pull: ")
+            group.until_output("| fetch: read ")
+            group.until_output("| pull: ")
             first = at_work(group)
             os.kill(first["worker 1"], signal.SIGKILL)
-            group.until_said("worker 1 | was ended by SIGKILL; it is started again in 1 s")
+            group.until_output("worker 1 | was ended by SIGKILL; it is started again in 1 s")
             group.until(lambda: at_work(group)["worker 1"] != first["worker 1"])
-            group.said.clear()
-            group.until_said("worker 1 | ")
+            group.output.clear()
+            group.until_output("worker 1 | ")
             watch_a_call_leave(client)
             watch_a_shop_be_written(client)
         with watched(descendants(demo.pid)):
             assert group.stop() == [0]
-        group.until_said("nothing is left running")
-        verdict = group.until_said("Calls refused")
+        group.until_output("nothing is left running")
+        verdict = group.until_output("Calls refused")
         assert verdict.endswith("the supplier 0, Shopify 0, Etsy 0, Printify 0.")
-        assert not any("Traceback" in line for line in group.said)
+        assert not any("Traceback" in line for line in group.output)
     finally:
         demo.kill()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.scale.conftest import PARTS, Tell, own_database
-from tests.scale.deployment import CLOCK, Deployment, open_town
+from tests.scale.deployment import CLOCK, Deployment, open_deployment
 from tests.scale.storm import Storm
 from tests.scale.truth import breaches
 from tests.scale.workers import PATIENCE_S, ProcessGroup
@@ -64,10 +64,10 @@ def test_a_start_on_a_full_disk_reports_it_and_succeeds_once_there_is_space(
         with full(disk, but_bytes=2 * MEGABYTE):
             failed = group.start("run", "--port", "0")
             assert failed.wait(PATIENCE_S) == 2
-            line = group.until_said("No space left on device")
+            line = group.until_output("No space left on device")
         assert "Traceback" not in line
         group.start("run", "--port", "0")
-        group.until_said("Headway runs")
+        group.until_output("Headway runs")
         tell(f"it had said: {line}")
     finally:
         group.stop()
@@ -79,7 +79,7 @@ def test_a_database_without_disk_space_is_reported_and_work_resumes_when_there_i
 ) -> None:
     with own_database({}, disk / "own") as server, open_pool(server.dsn()) as pool:
         upgrade(pool, CLOCK)
-        with open_town(server.dsn(), pool, tmp_path / "vault", ("acme",)) as deployment:
+        with open_deployment(server.dsn(), pool, tmp_path / "vault", ("acme",)) as deployment:
             group = ProcessGroup(environ={**deployment.environ, "HEADWAY_BROKER_URL": valkey.url})
             day = Storm(deployment=deployment, group=group, seed=1, moves=5)
             deployment.add_seller("acme", *PARTS)
@@ -87,13 +87,13 @@ def test_a_database_without_disk_space_is_reported_and_work_resumes_when_there_i
             try:
                 for _ in range(3):
                     group.start("worker")
-                group.until_said("fetch: read")
+                group.until_output("fetch: read")
                 with full(disk):
-                    line = group.until_said("the database")
+                    line = group.until_output("the database")
                 full_at = CLOCK.now()
                 pool.check()
                 day.live()
-                day.forsake(full_at)
+                day.expire_leases_at(full_at)
                 tell(f"it had said: {line}; all settled {day.settle():.0f} s after")
                 assert breaches(deployment) == []
             finally:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.conftest import FAST
 from tests.scale.conftest import PARTS, Tell, own_database
-from tests.scale.deployment import CLOCK, open_town
+from tests.scale.deployment import CLOCK, open_deployment
 from tests.scale.processes import SKEW, Child
 from tests.scale.proxy import Proxy
 from tests.scale.storm import Storm
@@ -29,7 +29,7 @@ TICKER = "SELECT fence FROM dispatch_leases WHERE verb = 'tick'"
 def begin(day: Storm, *, workers: int = WORKERS) -> list[Child]:
     """Start workers, and wait until they work."""
     started = [day.group.start("worker") for _ in range(workers)]
-    day.group.until_said("fetch: read")
+    day.group.until_output("fetch: read")
     day.live()
     return started
 
@@ -40,7 +40,7 @@ def test_another_worker_ticks_when_the_one_that_ticks_is_killed(day: Storm, tell
     day.group.until(lambda: day.deployment.one(TICKER))
     day.group.start("worker")
     day.group.start("worker")
-    day.group.until_said("fetch: read")
+    day.group.until_output("fetch: read")
     fence = day.deployment.one(TICKER)
     day.kill(first)
     killed_s = CLOCK.monotonic()
@@ -61,7 +61,7 @@ def test_work_resumes_after_a_database_crash(
 ) -> None:
     with own_database(settings, tmp_path / "own") as server, open_pool(server.dsn()) as pool:
         upgrade(pool, CLOCK)
-        with open_town(server.dsn(), pool, tmp_path / "vault", ("acme",)) as deployment:
+        with open_deployment(server.dsn(), pool, tmp_path / "vault", ("acme",)) as deployment:
             group = ProcessGroup(environ={**deployment.environ, "HEADWAY_BROKER_URL": valkey.url})
             day = Storm(deployment=deployment, group=group, seed=1, moves=5)
             deployment.add_seller("acme", *PARTS)
@@ -70,11 +70,11 @@ def test_work_resumes_after_a_database_crash(
                 workers = begin(day)
                 crashed_at = CLOCK.now()
                 server.stop(immediate=True)
-                group.until(lambda: any("the database" in line for line in group.said))
+                group.until(lambda: any("the database" in line for line in group.output))
                 server.start()
                 pool.check()
                 day.live()
-                day.forsake(crashed_at)
+                day.expire_leases_at(crashed_at)
                 tell(f"all settled {day.settle():.0f} s after its return")
                 assert [worker.poll() for worker in workers] == [None] * WORKERS
                 assert breaches(deployment) == []
@@ -115,13 +115,13 @@ def test_workers_with_different_clocks_harm_nothing(day: Storm, tell: Tell) -> N
         day.group.environ = {**plain, SKEW: str(ahead_s)}
         day.group.start("worker")
     day.group.environ = plain
-    day.group.until_said("fetch: read")
+    day.group.until_output("fetch: read")
     for _ in range(5):
         day.live()
         CLOCK.sleep(1)
     tell(f"all settled after {day.settle():.0f} s, with clocks 160 s apart")
     day.group.start("doctor")
-    assert "s off the" in day.group.until_said("the clock of")
+    assert "s off the" in day.group.until_output("the clock of")
     assert breaches(day.deployment) == []
 
 
@@ -133,11 +133,11 @@ def test_two_deployments_on_one_database_are_named_and_harm_nothing(
         plain = day.group.environ
         day.group.environ = {**plain, **OTHER, "HEADWAY_BROKER_URL": other.url}
         workers += [day.group.start("worker") for _ in range(2)]
-        assert "batch_size, jobs_max" in day.group.until_said("with other settings")
+        assert "batch_size, jobs_max" in day.group.until_output("with other settings")
         day.group.environ = plain
         day.live()
         day.group.start("doctor")
-        day.group.until_said("two deployments on one database?")
+        day.group.until_output("two deployments on one database?")
         day.live()
         tell(f"all settled after {day.settle():.0f} s")
         assert [worker.poll() for worker in workers] == [None] * 4

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.scale.conftest import Tell, own_database
-from tests.scale.deployment import CLOCK, open_town
+from tests.scale.deployment import CLOCK, open_deployment
 from tests.scale.storm import Storm
 from tests.scale.truth import breaches
 from tests.scale.workers import ProcessGroup
@@ -44,7 +44,7 @@ def stormy(
 ) -> Iterator[Storm]:
     """Add sellers, and start workers."""
     limits: dict[str, Any] = {"calls_per_min": CALLS_PER_MIN, "shop_delay_s": SLOW_S}
-    with open_town(database, pool, folder, SELLERS, **limits) as deployment:
+    with open_deployment(database, pool, folder, SELLERS, **limits) as deployment:
         for seller in SELLERS:
             deployment.add_seller(seller, *PARTS, stock=1)
         for seller in SELLERS[:3]:
@@ -92,7 +92,7 @@ def test_ten_minutes_of_kills_of_workers_broker_and_database_harm_nothing(
                 pool.check()
 
         with stormy(server.dsn(), pool, tmp_path / "vault", valkey) as storm:
-            storm.buries = False  # so that rescue is by silence alone
+            storm.expires_leases = False  # so that rescue is by silence alone
             storm.group.patience_s = SILENCE_S
             storm.blow(LONG_S, strike)
             recovery_s = storm.settle()

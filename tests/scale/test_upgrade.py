@@ -72,16 +72,16 @@ def start(group: ProcessGroup, *queues: str) -> None:
 
 
 def works(group: ProcessGroup) -> int:
-    return sum("Headway works as" in line for line in group.said)
+    return sum("Headway works as" in line for line in group.output)
 
 
 def ended(group: ProcessGroup, process: Child, *, is_reported: bool = False) -> tuple[int, str]:
     """Wait for the end of a process, or bring it about; return its code, and what was said."""
     if is_reported:
         process.send_signal(signal.SIGTERM)
-    group.until_said(f"[{process.pid} ended]")
+    group.until_output(f"[{process.pid} ended]")
     group.processes.remove(process)
-    return process.wait(PATIENCE_S), "\n".join(group.said)
+    return process.wait(PATIENCE_S), "\n".join(group.output)
 
 
 def pull(deployment: Deployment, watched: ProcessGroup) -> None:
@@ -120,9 +120,9 @@ def test_old_and_new_workers_share_the_work_until_the_last_old_one_is_gone(
     pull(deployment, old)
     reprice(deployment, old, "20")
 
-    code, said = ended(new, new.start("db", "upgrade", "--pre"))
-    assert (code, f"is at migration {newest + 1}" in said) == (0, True), said
-    assert "once every process is new, run: headway db upgrade" in said
+    code, output = ended(new, new.start("db", "upgrade", "--pre"))
+    assert (code, f"is at migration {newest + 1}" in output) == (0, True), output
+    assert "once every process is new, run: headway db upgrade" in output
     start(new, WRITES)
     assert ended(old, writer, is_reported=True)[0] == 0
     pull(deployment, new)
@@ -130,18 +130,18 @@ def test_old_and_new_workers_share_the_work_until_the_last_old_one_is_gone(
 
     refused = new.start("db", "upgrade")
     start(new, READS)
-    code, said = ended(new, refused)
-    assert (code, "which cannot live with the new" in said) == (2, True), said
+    code, output = ended(new, refused)
+    assert (code, "which cannot live with the new" in output) == (2, True), output
     assert ended(old, reader, is_reported=True)[0] == 0
 
-    code, said = ended(new, new.start("doctor"))
-    assert "migrations  warn" in said, said
-    assert "2 worker on" in said
-    code, said = ended(new, new.start("db", "upgrade"))
-    assert (code, f"is at migration {newest + 2}" in said) == (0, True), said
+    code, output = ended(new, new.start("doctor"))
+    assert "migrations  warn" in output, output
+    assert "2 worker on" in output
+    code, output = ended(new, new.start("db", "upgrade"))
+    assert (code, f"is at migration {newest + 2}" in output) == (0, True), output
     late = old.start("worker")
     pull(deployment, new)
-    code, said = ended(old, late)
-    assert (code, "install a newer headway" in said) == (3, True), said
+    code, output = ended(old, late)
+    assert (code, "install a newer headway" in output) == (3, True), output
     assert deployment.refusals == [0, 0, 0, 0]
-    assert not [line for line in old.said + new.said if "the database refused" in line]
+    assert not [line for line in old.output + new.output if "the database refused" in line]

@@ -23,7 +23,7 @@ def test_a_flood_of_webhooks_is_taken_once_each_and_nothing_is_lost(day: Storm, 
     day.group.environ = plain
     for _ in range(3):
         day.group.start("worker")
-    match = re.search(r"http://127.0.0.1:\d+", day.group.until_said("Headway serves"))
+    match = re.search(r"http://127.0.0.1:\d+", day.group.until_output("Headway serves"))
     assert match is not None
     deliveries = []
     for number in range(ORDERS):

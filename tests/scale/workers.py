@@ -20,7 +20,7 @@ class ProcessGroup:
     environ: Mapping[str, str] = field(repr=False)
     # Where another version of headway is, if they are of that.
     source: Path | None = None
-    said: list[str] = field(default_factory=list)
+    output: list[str] = field(default_factory=list)
     processes: list[Child] = field(default_factory=list)
     # How long there may be no output before a process counts as stuck.
     patience_s: float = PATIENCE_S
@@ -41,15 +41,15 @@ class ProcessGroup:
         """Wait until it holds; it is checked again whenever a process prints something."""
         while not condition():
             try:
-                self.said.append(self._lines.get(timeout=self.patience_s))
+                self.output.append(self._lines.get(timeout=self.patience_s))
             except queue.Empty:
-                output = "\n".join(self.said[-30:])
+                output = "\n".join(self.output[-30:])
                 raise AssertionError(f"nothing happens any more; last:\n{output}") from None
 
-    def until_said(self, words: str) -> str:
+    def until_output(self, words: str) -> str:
         """Wait until a process prints this; return the line."""
-        self.until(lambda: any(words in line for line in self.said))
-        return next(line for line in self.said if words in line)
+        self.until(lambda: any(words in line for line in self.output))
+        return next(line for line in self.output if words in line)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> list[int]:
         """End all that still run; return how each ended."""

@@ -25,7 +25,7 @@ LAB = "headway_lab."
 
 # Name → where it lives, and its first line of help, so that `--help` need not import it.
 COMMANDS = {
-    "demo": ("headway_lab.demo.command", "Run everything in one process, faster than life."),
+    "demo": ("headway_lab.demo.command", "Run everything in one process, faster than real time."),
     "run": ("headway.cli.run", "Keep catalogue and accounts in step, until Ctrl-C."),
     "worker": (
         "headway.cli.worker",

@@ -90,7 +90,7 @@ def register(app: typer.Typer) -> None:
 def demo(
     *,
     speed: Annotated[
-        float, typer.Option(min=1, max=SPEED_MAX, help="How many times faster than life.")
+        float, typer.Option(min=1, max=SPEED_MAX, help="How many times faster than real time.")
     ] = 60,
     products: Annotated[
         int, typer.Option(min=1, max=PRODUCTS_MAX, help="How many parts the sellers list.")
@@ -103,7 +103,7 @@ def demo(
     ] = 1,
     policy: Annotated[
         PolicyName | None,
-        typer.Option(help="When a part is due; the policy of the settings if not said."),
+        typer.Option(help="When a part is due; by default the policy of the settings."),
     ] = None,
     workers: Annotated[
         int,
@@ -114,7 +114,7 @@ def demo(
         ),
     ] = 0,
 ) -> None:
-    """Run everything in one process, faster than life.
+    """Run everything in one process, faster than real time.
 
     A simulated supplier and three sellers with shops on Shopify, Etsy and Printify over real HTTP,
     the engine, an embedded database and the page. Ctrl-C ends it and leaves nothing running. With
@@ -126,7 +126,7 @@ def demo(
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
         stack.enter_context(console.log.heard())
         taken = stack.enter_context(listen(settings.web_host, settings.web_port))
-        console.say(f"Headway demo, {speed:g} times faster than life.")
+        console.say(f"Headway demo, {speed:g} times faster than real time.")
         _keep_private(settings.data_dir.parent)
         server = stack.enter_context(
             EmbeddedServer(settings.data_dir, clock=SystemClock(), settings=SERVER)
@@ -134,16 +134,18 @@ def demo(
         if valkey is not None:
             settings = _with_broker(stack, settings, valkey)
         pool = stack.enter_context(_fresh_pool(server, POOL_SIZE + settings.pull_workers))
-        clock, stage = _past(settings, pool, console, products=products, seed=seed, speed=speed)
-        app = _application(stack, settings, pool, stage, clock)
+        clock, demo_world = _past(
+            settings, pool, console, products=products, seed=seed, speed=speed
+        )
+        app = _application(stack, settings, pool, demo_world, clock)
         note = {"database": DATABASE, "page": address(taken)}
         server.announce(note_of(app.settings, clock) | note)
-        stage.trade.send_webhooks_with(
+        demo_world.trade.send_webhooks_with(
             post_to(address(taken), stack.enter_context(_client())), clock
         )
         join(stack, app, "api" if workers else "run", console)
-        stack.callback(lambda: console.say(stage.verdict))
-        runner = _play(stack, app, stage, seed)
+        stack.callback(lambda: console.say(demo_world.verdict))
+        runner = _play(stack, app, demo_world, seed)
         page = login_link(app, taken)
         console.say(f"The page: {page}")
         processes = _start_workers(stack, app, workers, console)
@@ -204,21 +206,21 @@ def _past(
     """Simulate the past on virtual time; return the clock that continues from there."""
     start = SystemClock().now().replace(second=0, microsecond=0)
     virtual = VirtualClock(start - PAST)
-    stage = open_world(
+    demo_world = open_world(
         virtual, settings, products=products, seed=seed, sign_in=SIGN_IN, speed=speed
     )
     app = build(
         past_settings(settings, products=products),
         virtual,
         pool,
-        transport=SimTransport(stage.supplier.handle, virtual, seed=seed),
-        shop_transport=SimTransport(stage.demo_shops.shops.handle, virtual, seed=seed),
-        platform_transport=platform_transport(stage.market, virtual, seed=seed),
+        transport=SimTransport(demo_world.supplier.handle, virtual, seed=seed),
+        shop_transport=SimTransport(demo_world.demo_shops.shops.handle, virtual, seed=seed),
+        platform_transport=platform_transport(demo_world.market, virtual, seed=seed),
     )
     app.adopt()
     with console.console.status("") as status:
         simulate_past(
-            stage,
+            demo_world,
             virtual,
             app,
             progress=lambda share: status.update(
@@ -226,18 +228,18 @@ def _past(
             ),
         )
     clock = ScaledClock(speed, start=start)
-    stage.clock.switch_to(clock)
-    return clock, stage
+    demo_world.clock.switch_to(clock)
+    return clock, demo_world
 
 
 def _application(
-    stack: ExitStack, settings: Settings, pool: "Pool", stage: DemoWorld, clock: ScaledClock
+    stack: ExitStack, settings: Settings, pool: "Pool", demo_world: DemoWorld, clock: ScaledClock
 ) -> App:
     """Serve supplier and shops over real HTTP and put the application together against them."""
-    supplier = stack.enter_context(serve(stage.supplier.handle, clock))
-    shops = stack.enter_context(serve(stage.demo_shops.shops.handle, clock))
-    etsy = stack.enter_context(serve(stage.market.etsy.handle, clock))
-    printify = stack.enter_context(serve(stage.market.printify.handle, clock))
+    supplier = stack.enter_context(serve(demo_world.supplier.handle, clock))
+    shops = stack.enter_context(serve(demo_world.demo_shops.shops.handle, clock))
+    etsy = stack.enter_context(serve(demo_world.market.etsy.handle, clock))
+    printify = stack.enter_context(serve(demo_world.market.printify.handle, clock))
     # Sockets use real seconds: a request may take as many of those as ever.
     more = max(1.0, clock.speed)
     changes = {
@@ -257,14 +259,14 @@ def _client() -> httpx.Client:
     return httpx.Client(timeout=TELL_S, trust_env=False)
 
 
-def _play(stack: ExitStack, app: App, stage: DemoWorld, seed: int) -> EmbeddedRunner:
+def _play(stack: ExitStack, app: App, demo_world: DemoWorld, seed: int) -> EmbeddedRunner:
     """Run the world and its people, each in a thread."""
     runner = EmbeddedRunner(app.clock)
     stack.callback(runner.stop, STOP_S)
     runner.start(
-        world=stage.catalog.step,
-        people=DemoPeople(app, stage.demo_shops, seed=seed).step,
-        trade=stage.trade.step,
+        world=demo_world.catalog.step,
+        people=DemoPeople(app, demo_world.demo_shops, seed=seed).step,
+        trade=demo_world.trade.step,
     )
     return runner
 

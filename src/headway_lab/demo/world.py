@@ -134,7 +134,7 @@ class DemoWorld:
             "Printify": self.market.printify.refusals,
         }
         totals = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-        return f"Calls refused because we asked too often, by their own count: {totals}."
+        return f"Calls refused for rate limits, as each provider counted: {totals}."
 
 
 def open_world(

@@ -93,7 +93,7 @@ def _pairs(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     kinds = ", ".join(f"{name} {count:,}" for name, count in runs.items())
     hooks = ", ".join(f"{name} {count:,}" for name, count in report["webhooks"].items())
     injected = ", ".join(f"{kind} {count:,}" for kind, count in report["faults_injected"].items())
-    day = f"{report['etsy_demand_per_day']:,} calls wanted, {report['etsy_day_limit']:,} allowed"
+    day = f"{report['etsy_demand_per_day']:,} calls needed, {report['etsy_day_limit']:,} allowed"
     return [
         ("Etsy's day", f"{day}; at most {report['peak_quota_share']:.1%} used"),
         ("rows", f"{rows}; {aside}"),

@@ -72,7 +72,7 @@ Shown = Annotated[
     ProgressForm, typer.Option(help='bar for a person; or json: {"progress": 0.5} on stderr.')
 ]
 Watched = Annotated[
-    bool, typer.Option("--watch", help="Judge alerts each minute and tell them; takes longer.")
+    bool, typer.Option("--watch", help="Evaluate alerts each minute and list them; takes longer.")
 ]
 FAULT_HELP = f"What goes wrong; repeatable. Known: {KNOWN}. In the account lane: {ACCOUNT_KNOWN}."
 
@@ -98,7 +98,7 @@ def simulate(
         str, typer.Option(help=f"When a listing is due: {', '.join(POLICIES)}, or all.")
     ] = config.Settings().policy,
     products: Annotated[
-        int | None, typer.Option(help=f"How many SKUs; {PRODUCTS} if not said.")
+        int | None, typer.Option(help=f"How many SKUs; default {PRODUCTS}.")
     ] = None,
     days: Annotated[float, typer.Option(help="How many days, or a part of one.")] = 1,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 1,
@@ -115,10 +115,11 @@ def simulate(
         typer.Option(help="Draw the chart to this .svg file."),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="How many fetch, or pull, at once; if not said, enough.")
+        int | None,
+        typer.Option(help="How many workers fetch, or pull, at once; by default enough."),
     ] = None,
     sellers: Annotated[
-        int | None, typer.Option(help="How many; 1, or 20 in the account lane, if not said.")
+        int | None, typer.Option(help="How many sellers; default 1, or 20 in the account lane.")
     ] = None,
     watch: Watched = False,
     database: Annotated[

@@ -27,9 +27,11 @@ def check_explanations(app: App, violations: ViolationLog, explain: Explain = re
         answer = explain(position, queue, now)
         is_waiting = position.is_active and position.sync_status != "syncing"
         if not answer.sentence:
-            violations.add("L13", f"{position.sku} cannot say what blocks it")
+            violations.add("L13", f"{position.sku} has no reason")
         elif is_waiting and answer.is_mute(now):
-            violations.add("L13", f"{position.sku} says {answer.sentence!r} and no instant to come")
+            violations.add(
+                "L13", f"{position.sku} says {answer.sentence!r} but names no future time"
+            )
 
 
 def record_forecasts(

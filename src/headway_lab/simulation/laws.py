@@ -229,7 +229,7 @@ class Laws:
             self._violations.add("L6", f"{len(current)} listings in the table, {len(known)} known")
         for id_, row in self._rows.items():
             if id_ in current and current[id_] != known[id_]:
-                self._violations.add("L10", f"{row.user_id}/{row.sku} changed and nobody did it")
+                self._violations.add("L10", f"{row.user_id}/{row.sku} changed without an operation")
         if strays := self._evidence.strays():
             self._violations.add("L10", f"{strays} states belong to no listing", count=strays)
         self.check_ages()
@@ -390,9 +390,7 @@ class Laws:
         before = Decimal(old.desired["price"])
         low, high = (before * (1 + way * self._rules.guard_move) for way in (-1, 1))
         if not low <= price <= high:
-            self._violations.add(
-                "L9", f"{row.sku} goes from {before} to {price} and nobody approved"
-            )
+            self._violations.add("L9", f"{row.sku} goes from {before} to {price} without approval")
 
     def _has_evidence(self, id_: str) -> bool:
         row = self._rows[id_]

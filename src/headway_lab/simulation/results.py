@@ -88,7 +88,7 @@ def forecast_fact(report: Mapping[str, Any]) -> tuple[str, str]:
     """Return how often `explain` named the right moment."""
     eta = report["eta_within_headway"]
     if not eta["asked"]:
-        return "explain", "nobody was asked"
+        return "explain", "no forecasts"
     half = (
         "none came" if eta["median_error_s"] is None else f"half within {eta['median_error_s']:g} s"
     )

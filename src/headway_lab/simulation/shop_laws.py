@@ -208,7 +208,7 @@ class ShopLaws:
         number = self._versions.first_version_with(shop_listing.id, facet, effect.new)
         if number is None:
             self._violations.add(
-                "L6", f"{facet} of {shop_listing.sku} is {effect.new}; nobody desired that"
+                "L6", f"{facet} of {shop_listing.sku} is {effect.new}, which was not desired"
             )
         else:
             written = self._written.get((shop_listing.id, facet), -1)
@@ -242,7 +242,7 @@ class ShopLaws:
             self._violations.add("L9", f"{shop_listing.sku} is sold at {new}")
         elif isinstance(old, Decimal) and abs(new - old) > self._guard_move * old:
             self._violations.add(
-                "L9", f"{shop_listing.sku} went from {old} to {new} and nobody approved"
+                "L9", f"{shop_listing.sku} went from {old} to {new} without approval"
             )
 
 

@@ -140,7 +140,7 @@ def watch_a_shop_be_written(client: httpx.Client) -> None:
     pytest.fail("the stream ended before a shop was written to")
 
 
-def told(home: Path, *command: str) -> Any:
+def command_json(home: Path, *command: str) -> Any:
     """Return the JSON of a command in another terminal."""
     done = subprocess.run(
         [HEADWAY, *command, "--json"],
@@ -152,21 +152,23 @@ def told(home: Path, *command: str) -> Any:
 
 def join(home: Path) -> None:
     """Use a running demo as a person in another terminal does."""
-    overview = told(home, "status")["overview"]
+    overview = command_json(home, "status")["overview"]
     assert overview["counts"]["total"] >= 150
     assert {shop["shop"] for shop in overview["storefront"]["shops"]} == {
         "acme.myshopify.com", "northwind.myshopify.com", "skyline.myshopify.com",
     }  # fmt: skip
     assert overview["storefront"]["written"]["p95_s"] is not None
-    held = next(row for row in told(home, "hold")["held"] if row["can_approve"])
-    told(home, "approve", held["sku"], "--seller", held["user_id"], "--reason", "looked at it")
+    held = next(row for row in command_json(home, "hold")["held"] if row["can_approve"])
+    command_json(
+        home, "approve", held["sku"], "--seller", held["user_id"], "--reason", "looked at it"
+    )
     # At this speed the supplier may have changed its price again, and that is held again.
-    left = [(row["sku"], row["held_at"]) for row in told(home, "hold")["held"]]
+    left = [(row["sku"], row["held_at"]) for row in command_json(home, "hold")["held"]]
     assert (held["sku"], held["held_at"]) not in left
-    assert told(home, "check")["is_lawful"]
-    (explained,) = told(home, "explain", held["sku"])["listings"]
+    assert command_json(home, "check")["is_lawful"]
+    (explained,) = command_json(home, "explain", held["sku"])["listings"]
     assert explained["explanation"]["sentence"]
-    shops = [line for line in told(home, "doctor")["lines"] if line["subject"] == "shops"]
+    shops = [line for line in command_json(home, "doctor")["lines"] if line["subject"] == "shops"]
     assert [shop["finding"] for shop in shops] == ["3 of 3 connected"]
 
 

@@ -53,9 +53,9 @@ WHERE applied IS NOT NULL
 
 
 @dataclass
-class Play:
+class DemoRun:
     app: App
-    stage: DemoWorld
+    demo_world: DemoWorld
     clock: VirtualClock
     shares: list[float]
 
@@ -64,12 +64,12 @@ class Play:
             return connection.execute(sql).fetchall()
 
     def shown(self, seller: SellerId, sku: Sku) -> ShopScreen:
-        view = self.stage.demo_shops.shops.shown(domain_of(seller), sku)
+        view = self.demo_world.demo_shops.shops.shown(domain_of(seller), sku)
         assert view is not None
         return view
 
 
-def lived_through(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> Play:
+def simulated_past(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> DemoRun:
     """Open the world and simulate its past."""
     settings = Settings(
         data_dir=folder,
@@ -81,36 +81,40 @@ def lived_through(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> Pl
         shopify_url="http://shop.test/{shop}",
         drift_check_h=1,
     ).model_copy(update=ACCOUNT_SETTINGS)
-    stage = open_world(clock, settings, products=PRODUCTS, seed=1, sign_in=SIGN_IN, speed=60)
+    demo_world = open_world(clock, settings, products=PRODUCTS, seed=1, sign_in=SIGN_IN, speed=60)
     app = build(
         past_settings(settings, products=PRODUCTS),
         clock,
         pool,
-        transport=SimTransport(stage.supplier.handle, clock),
-        shop_transport=SimTransport(stage.demo_shops.shops.handle, clock),
-        platform_transport=platform_transport(stage.market, clock, seed=1),
+        transport=SimTransport(demo_world.supplier.handle, clock),
+        shop_transport=SimTransport(demo_world.demo_shops.shops.handle, clock),
+        platform_transport=platform_transport(demo_world.market, clock, seed=1),
     )
     shares: list[float] = []
-    simulate_past(stage, clock, app, progress=shares.append)
-    return Play(app=app, stage=stage, clock=clock, shares=shares)
+    simulate_past(demo_world, clock, app, progress=shares.append)
+    return DemoRun(app=app, demo_world=demo_world, clock=clock, shares=shares)
 
 
 @pytest.fixture(scope="module")
-def past(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+def past(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoRun]:
     """Yield a past for tests that only read it: simulating one takes long."""
     with fresh_database(postgres) as dsn, open_pool(dsn, prepares=True) as pool:
-        yield lived_through(pool, VirtualClock(START), tmp_path_factory.mktemp("past"))
+        yield simulated_past(pool, VirtualClock(START), tmp_path_factory.mktemp("past"))
 
 
 @pytest.fixture(scope="module")
-def play(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+def demo_run(
+    postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DemoRun]:
     """Yield another past, from which each test continues, in any order."""
     with fresh_database(postgres) as dsn, open_pool(dsn, prepares=True) as pool:
-        yield lived_through(pool, VirtualClock(START), tmp_path_factory.mktemp("play"))
+        yield simulated_past(pool, VirtualClock(START), tmp_path_factory.mktemp("play"))
 
 
-def test_the_past_leaves_every_shop_as_it_should_be_and_no_limit_was_exceeded(past: Play) -> None:
-    shops = past.stage.demo_shops.shops
+def test_the_past_leaves_every_shop_as_it_should_be_and_no_limit_was_exceeded(
+    past: DemoRun,
+) -> None:
+    shops = past.demo_world.demo_shops.shops
     states = past.rows(STATES)
     assert len(states) > PRODUCTS
     for user_id, sku, desired, applied, proposed in states:
@@ -119,11 +123,11 @@ def test_the_past_leaves_every_shop_as_it_should_be_and_no_limit_was_exceeded(pa
         assert shown.price == Decimal(desired["price"]) != Decimal(proposed or 0)
         assert shown.quantities == desired["quantities"]
     assert shops.double_writes() == []
-    assert (shops.refusals, past.stage.supplier.refusals) == (0, 0)
+    assert (shops.refusals, past.demo_world.supplier.refusals) == (0, 0)
     assert past.shares == sorted(past.shares)
 
 
-def test_in_the_past_parts_were_published_and_a_wrong_price_was_held(past: Play) -> None:
+def test_in_the_past_parts_were_published_and_a_wrong_price_was_held(past: DemoRun) -> None:
     staged = dict(past.rows("SELECT status, count(*) FROM product_staging GROUP BY 1"))
     assert staged.keys() <= {"published", "blocked"}
     assert sum(staged.values()) == PUBLISHED_BEFORE
@@ -132,14 +136,14 @@ def test_in_the_past_parts_were_published_and_a_wrong_price_was_held(past: Play)
     assert any("the price would fall by 95.0 %" in reason for (reason,) in held)
 
 
-def test_in_the_past_a_change_was_in_the_shop_seconds_after_it_was_seen(past: Play) -> None:
+def test_in_the_past_a_change_was_in_the_shop_seconds_after_it_was_seen(past: DemoRun) -> None:
     written = look(past.app).storefront.written
     assert written.count > 0
     assert written.p95_s is not None
     assert written.p95_s < 10
 
 
-def test_the_past_of_an_eager_policy_costs_a_tenth_of_its_calls(past: Play) -> None:
+def test_the_past_of_an_eager_policy_costs_a_tenth_of_its_calls(past: DemoRun) -> None:
     assert past.app.policy.is_eager
     ((calls,),) = past.rows("SELECT count(*) FROM call_ledger WHERE seats_paid > 0")
     assert 300 < calls < 450, "thirty hours are 3,600 permits"
@@ -156,32 +160,35 @@ def test_in_the_past_every_part_is_read_within_a_day_and_the_budget_share_is_kep
     assert past.budget_share == pytest.approx(share)
 
 
-def test_edits_of_people_in_the_shops_are_noticed_and_repaired(play: Play) -> None:
-    demo_shops, app = play.stage.demo_shops, replace(play.app, shop_restore_per_s=1000 / 60)
+def test_edits_of_people_in_the_shops_are_noticed_and_repaired(demo_run: DemoRun) -> None:
+    demo_shops, app = (
+        demo_run.demo_world.demo_shops,
+        replace(demo_run.app, shop_restore_per_s=1000 / 60),
+    )
     people, push = DemoPeople(app, demo_shops, seed=1), app.push("test")
-    until = play.clock.now() + timedelta(hours=2)
-    while play.clock.now() < until:
+    until = demo_run.clock.now() + timedelta(hours=2)
+    while demo_run.clock.now() < until:
         wait = people.step()
-        play.clock.sleep((wait.until - play.clock.now()).total_seconds())
+        demo_run.clock.sleep((wait.until - demo_run.clock.now()).total_seconds())
     assert any(
-        play.shown(user_id, sku).quantities != applied["quantities"]
-        for user_id, sku, _, applied, _ in play.rows(STATES)
+        demo_run.shown(user_id, sku).quantities != applied["quantities"]
+        for user_id, sku, _, applied, _ in demo_run.rows(STATES)
     ), "somebody bought"
-    staged = play.rows("SELECT count(*) FROM product_staging")[0][0]
+    staged = demo_run.rows("SELECT count(*) FROM product_staging")[0][0]
     assert staged == NEWCOMERS - len(demo_shops.newcomers) > PUBLISHED_BEFORE
     until += timedelta(hours=2)
-    while play.clock.now() < until:
+    while demo_run.clock.now() < until:
         result = push.step()
         if isinstance(result, Wait):
-            play.clock.sleep(max(0.0, (result.until - play.clock.now()).total_seconds()))
-    assert play.rows("SELECT FROM sync_audit_log WHERE event_type = 'drift_found'")
-    for user_id, sku, desired, _, _ in play.rows(STATES):
-        assert play.shown(user_id, sku).price == Decimal(desired["price"])
+            demo_run.clock.sleep(max(0.0, (result.until - demo_run.clock.now()).total_seconds()))
+    assert demo_run.rows("SELECT FROM sync_audit_log WHERE event_type = 'drift_found'")
+    for user_id, sku, desired, _, _ in demo_run.rows(STATES):
+        assert demo_run.shown(user_id, sku).price == Decimal(desired["price"])
 
 
-def test_at_speed_real_work_gets_real_time(past: Play) -> None:
+def test_at_speed_real_work_gets_real_time(past: DemoRun) -> None:
     app = at_speed(past.app, 60)
-    assert app.shop_restore_per_s == past.stage.demo_shops.restore_per_s
+    assert app.shop_restore_per_s == past.demo_world.demo_shops.restore_per_s
     assert app.push_rule.lease == past.app.push_rule.lease + 59 * LEASE_MARGIN
     assert app.push_rule.poll == timedelta(seconds=15)
     slow = at_speed(past.app, 0.5)
@@ -189,13 +196,13 @@ def test_at_speed_real_work_gets_real_time(past: Play) -> None:
     assert dispatch_at_speed(DispatchRule(), 60).life == timedelta(minutes=15)
 
 
-def test_every_seller_has_a_share_of_the_parts(past: Play) -> None:
-    owners = [seller for seller, _, _ in past.stage.demo_shops.sold]
+def test_every_seller_has_a_share_of_the_parts(past: DemoRun) -> None:
+    owners = [seller for seller, _, _ in past.demo_world.demo_shops.sold]
     assert {owners.count(seller) for seller in SELLERS} == {PRODUCTS // 3}
 
 
-def test_in_the_past_etsy_was_pulled_within_its_day_and_nothing_is_missing(past: Play) -> None:
-    market = past.stage.market
+def test_in_the_past_etsy_was_pulled_within_its_day_and_nothing_is_missing(past: DemoRun) -> None:
+    market = past.demo_world.market
     assert market.etsy.log.refusals == {}
     assert 50 < market.etsy.log.calls_max_day <= ETSY_DAY
     (budget,) = look(past.app).accounts.budgets
@@ -211,7 +218,7 @@ def test_in_the_past_etsy_was_pulled_within_its_day_and_nothing_is_missing(past:
         assert 0 <= len(truth) - rows[0][0] <= 5
 
 
-def test_three_sellers_of_three_tiers_have_shops_on_all_platforms(past: Play) -> None:
+def test_three_sellers_of_three_tiers_have_shops_on_all_platforms(past: DemoRun) -> None:
     lane = look(past.app).accounts
     assert {account.user_id: account.tier for account in lane.accounts} == TIERS
     assert len(lane.accounts) == 9
@@ -219,22 +226,27 @@ def test_three_sellers_of_three_tiers_have_shops_on_all_platforms(past: Play) ->
     assert lane.dead == ()
 
 
-def test_platforms_send_webhooks_for_orders_and_each_delivery_is_taken_once(play: Play) -> None:
+def test_platforms_send_webhooks_for_orders_and_each_delivery_is_taken_once(
+    demo_run: DemoRun,
+) -> None:
     outcomes = []
 
     def send(platform: PlatformName, headers: Mapping[str, str], body: bytes) -> None:
-        lowered, now = {name.lower(): value for name, value in headers.items()}, play.clock.now()
+        lowered, now = (
+            {name.lower(): value for name, value in headers.items()},
+            demo_run.clock.now(),
+        )
         secret = ACCOUNT_SETTINGS[SECRETS[platform]]
         assert isinstance(secret, SecretStr)
         role = platform_role(platform).webhooks
         assert role is not None
         assert role.verify(secret.get_secret_value(), lowered, body, now)
         outcomes.append(
-            (platform, play.app.webhooks.take(read_hook(platform, lowered, body), now=now))
+            (platform, demo_run.app.webhooks.take(read_hook(platform, lowered, body), now=now))
         )
 
-    play.stage.trade.send_webhooks_with(send, play.clock)
-    before = len(play.rows("SELECT FROM webhook_deliveries"))
-    play.clock.run(play.clock.monotonic() + 6 * 3600)
+    demo_run.demo_world.trade.send_webhooks_with(send, demo_run.clock)
+    before = len(demo_run.rows("SELECT FROM webhook_deliveries"))
+    demo_run.clock.run(demo_run.clock.monotonic() + 6 * 3600)
     assert {platform for platform, _ in outcomes} == set(PlatformName)
-    assert len(play.rows("SELECT FROM webhook_deliveries")) - before == len(outcomes)
+    assert len(demo_run.rows("SELECT FROM webhook_deliveries")) - before == len(outcomes)

@@ -8,7 +8,7 @@ from headway_lab.simulation.crashes import STEPS_MAX, Crashed, CrashingPool, Fau
 from headway_lab.virtual_clock import VirtualClock
 
 
-def touches_until_death(injector: FaultInjector) -> int:
+def operations_until_crash(injector: FaultInjector) -> int:
     count = 0
     while count <= STEPS_MAX:
         try:
@@ -20,7 +20,7 @@ def touches_until_death(injector: FaultInjector) -> int:
 
 
 def test_a_worker_without_a_scheduled_crash_never_crashes(clock: VirtualClock) -> None:
-    assert touches_until_death(FaultInjector(clock)) == -1
+    assert operations_until_crash(FaultInjector(clock)) == -1
 
 
 def test_a_scheduled_crash_comes_within_a_few_operations_and_is_final(clock: VirtualClock) -> None:
@@ -30,7 +30,7 @@ def test_a_scheduled_crash_comes_within_a_few_operations_and_is_final(clock: Vir
         injector = FaultInjector(clock)
         injector.crash_soon(generator)
         injector.before_claim()
-        counts.add(touches_until_death(injector))
+        counts.add(operations_until_crash(injector))
         with pytest.raises(Crashed):
             injector.may_crash()
     assert counts == set(range(STEPS_MAX))
@@ -50,15 +50,15 @@ def test_the_finally_of_a_crashed_worker_writes_nothing(
     pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     injector = FaultInjector(clock)
-    mortal = CrashingPool(pool, injector)
+    crashing_pool = CrashingPool(pool, injector)
 
     def work() -> None:
         try:
-            with mortal.connection() as connection:
+            with crashing_pool.connection() as connection:
                 connection.execute("CREATE TABLE before_death ()")
                 injector.end()
         finally:
-            with mortal.connection() as connection:
+            with crashing_pool.connection() as connection:
                 connection.execute("CREATE TABLE after_death ()")
 
     with pytest.raises(Crashed):

@@ -20,7 +20,7 @@ def names(dsn: str) -> set[str]:
 
 
 @contextmanager
-def left_behind(dsn: str, age_s: float) -> Iterator[str]:
+def abandoned_database(dsn: str, age_s: float) -> Iterator[str]:
     """Make a database like that of a run that began then; drop what is left of it at the end."""
     began_s = int(SystemClock().now().timestamp() - age_s)
     name = f"headway_sim_{began_s}_{fresh_id().replace('-', '')}"
@@ -41,12 +41,12 @@ def test_it_is_a_separate_database_and_dropped_afterwards(database: str) -> None
 
 def test_the_database_of_a_killed_run_is_dropped_by_the_next(database: str) -> None:
     with (
-        left_behind(database, 2 * HOUR_S) as old,
-        left_behind(database, HOUR_S / 2) as young,
-        left_behind(database, 2 * HOUR_S) as lived_in,
-        psycopg.connect(make_conninfo(database, dbname=lived_in)),
+        abandoned_database(database, 2 * HOUR_S) as old,
+        abandoned_database(database, HOUR_S / 2) as young,
+        abandoned_database(database, 2 * HOUR_S) as in_use,
+        psycopg.connect(make_conninfo(database, dbname=in_use)),
         scratch_database(database),
     ):
         kept = names(database)
         assert old not in kept
-        assert {young, lived_in} < kept
+        assert {young, in_use} < kept

@@ -32,7 +32,7 @@ parts = st.builds(
 )
 
 
-def eye_of(terms: Terms) -> ReferenceReader:
+def reference_of(terms: Terms) -> ReferenceReader:
     return ReferenceReader(
         places=terms.locations,
         currency=terms.currency,
@@ -58,7 +58,7 @@ def test_the_reference_price_equals_the_engines(terms: Terms, part: SupplierPart
     desired = desire(observed, terms)
     if isinstance(desired, HeldQuote):
         return
-    shown = eye_of(terms).see(part)
+    shown = reference_of(terms).see(part)
     assert difference(shown, "USD", observed.as_json(), desired.as_json()) is None
     wrong = replace(desired, price=desired.price + Decimal("0.01"))
     assert difference(shown, "USD", observed.as_json(), wrong.as_json()) is not None

@@ -23,7 +23,7 @@ mutation ($input: InventorySetQuantitiesInput!, $key: String!) {
 """
 
 
-class ShopDesk:
+class ShopClient:
     """One client of one simulated shop with a static token."""
 
     def __init__(self, clock: VirtualClock, **options: Any) -> None:
@@ -76,10 +76,10 @@ class ShopDesk:
 
 
 @pytest.fixture
-def open_shop(clock: VirtualClock) -> Callable[..., ShopDesk]:
-    return lambda **options: ShopDesk(clock, **options)
+def open_shop(clock: VirtualClock) -> Callable[..., ShopClient]:
+    return lambda **options: ShopClient(clock, **options)
 
 
 @pytest.fixture
-def shop(clock: VirtualClock) -> ShopDesk:
-    return ShopDesk(clock)
+def shop(clock: VirtualClock) -> ShopClient:
+    return ShopClient(clock)

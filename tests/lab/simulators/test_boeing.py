@@ -22,7 +22,7 @@ FORM = b"client_id=sim-client&client_secret=sim-client-secret&grant_type=client_
 ALWAYS = Interval(start_s=0, end_s=1e9)
 
 
-class Shelves:
+class FixedCatalog:
     def lookup(self, sku: str) -> SupplierPart | None:
         if not sku.startswith("P"):
             return None
@@ -36,7 +36,7 @@ class Shelves:
 
 
 def supplier(clock: VirtualClock, **options: Any) -> BoeingSimulator:
-    return BoeingSimulator(Shelves(), clock, **{"limit": 10**6, **options})
+    return BoeingSimulator(FixedCatalog(), clock, **{"limit": 10**6, **options})
 
 
 def sign_in(simulator: BoeingSimulator) -> dict[str, str]:
@@ -135,7 +135,7 @@ def test_shown_prices_are_what_the_reply_shows(clock: VirtualClock) -> None:
     simulator = supplier(clock)
     for number in range(50):
         line = lines(simulator, f"P{number}")[0]
-        part = Shelves().lookup(f"P{number}")
+        part = FixedCatalog().lookup(f"P{number}")
         assert part
         listed, net = simulator.shown_prices(part)
         assert Decimal(str(line["listPrice"])) == (listed or 0)

@@ -21,9 +21,9 @@ def check_explanations(app: App, violations: ViolationLog) -> None:
     for view in (*front, *others):
         is_history = view.status is JobStatus.COMPLETED and view.due_at is None
         if not view.reason:
-            violations.add("L13", f"{view.name} cannot say what blocks it")
+            violations.add("L13", f"{view.name} has no reason")
         elif view.status in WAITING and not is_history and (view.until is None or view.until < now):
-            violations.add("L13", f"{view.name} says {view.reason!r} and no instant to come")
+            violations.add("L13", f"{view.name} says {view.reason!r} but names no future time")
 
 
 def record_forecasts(

@@ -197,7 +197,7 @@ class AccountLaws:
         running = self._evidence.running()
         known = {id_: (held.job_id, held.fence) for id_, held in self._running.items()}
         for id_ in running.keys() ^ known.keys():
-            self._violations.add("L5", f"a job of {id_} runs or rests and nobody did it")
+            self._violations.add("L5", f"a job of {id_} started or stopped without an operation")
         for id_ in running.keys() & known.keys():
             if running[id_] != known[id_]:
                 self._violations.add("L5", f"another job of {id_} runs than was claimed")

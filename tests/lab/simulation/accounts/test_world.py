@@ -52,7 +52,7 @@ def test_few_sellers_exceed_their_quota_and_some_of_them_upgrade(world: AccountW
 
 
 def test_an_order_is_placed_first_and_a_cancelled_one_never_ships(world: AccountWorld) -> None:
-    lives: dict[tuple[str, int], list[AccountEventKind]] = defaultdict(list)
+    kinds_by_order: dict[tuple[str, int], list[AccountEventKind]] = defaultdict(list)
     for event in world.events:
         if event.kind in (
             AccountEventKind.ORDER,
@@ -61,14 +61,12 @@ def test_an_order_is_placed_first_and_a_cancelled_one_never_ships(world: Account
             AccountEventKind.CANCEL,
             AccountEventKind.REFUND,
         ):
-            lives[event.shop, event.number].append(event.kind)
-    assert all(injector[0] is AccountEventKind.ORDER for injector in lives.values())
-    cancelled = [injector for injector in lives.values() if AccountEventKind.CANCEL in injector]
-    assert 0.02 < len(cancelled) / len(lives) < 0.04
-    assert all(
-        injector == [AccountEventKind.ORDER, AccountEventKind.CANCEL] for injector in cancelled
-    )
-    assert any(AccountEventKind.REFUND in injector for injector in lives.values())
+            kinds_by_order[event.shop, event.number].append(event.kind)
+    assert all(kinds[0] is AccountEventKind.ORDER for kinds in kinds_by_order.values())
+    cancelled = [kinds for kinds in kinds_by_order.values() if AccountEventKind.CANCEL in kinds]
+    assert 0.02 < len(cancelled) / len(kinds_by_order) < 0.04
+    assert all(kinds == [AccountEventKind.ORDER, AccountEventKind.CANCEL] for kinds in cancelled)
+    assert any(AccountEventKind.REFUND in kinds for kinds in kinds_by_order.values())
 
 
 def test_only_what_is_on_offer_is_bought_edited_or_removed(world: AccountWorld) -> None:

@@ -25,7 +25,7 @@ SHOP = 77
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-class Desk:
+class EtsyClient:
     """One client of one simulated shop."""
 
     def __init__(self, clock: VirtualClock, **options: Any) -> None:
@@ -62,105 +62,104 @@ class Desk:
 
 
 @pytest.fixture
-def operations(clock: VirtualClock) -> Desk:
-    return Desk(clock)
+def client(clock: VirtualClock) -> EtsyClient:
+    return EtsyClient(clock)
 
 
-def test_receipts_are_filtered_sorted_and_cut(operations: Desk) -> None:
+def test_receipts_are_filtered_sorted_and_cut(client: EtsyClient) -> None:
     placed = []
     for _ in range(7):
-        placed.append(operations.etsy.place_order(SHOP))
-        operations.clock.sleep(60)
-    begin_s = operations.now_s - 7 * 60
-    operations.etsy.ship(SHOP, placed[1], is_quiet=False)
-    assert operations.receipts() == placed[::-1]
+        placed.append(client.etsy.place_order(SHOP))
+        client.clock.sleep(60)
+    begin_s = client.now_s - 7 * 60
+    client.etsy.ship(SHOP, placed[1], is_quiet=False)
+    assert client.receipts() == placed[::-1]
     up = {"sort_order": "asc"}
-    assert operations.receipts(**up, limit=2, offset=3) == placed[3:5]
-    assert operations.receipts(limit=2, offset=3) == placed[::-1][3:5]
-    assert operations.receipts(limit=2, offset=6) == placed[:1]
+    assert client.receipts(**up, limit=2, offset=3) == placed[3:5]
+    assert client.receipts(limit=2, offset=3) == placed[::-1][3:5]
+    assert client.receipts(limit=2, offset=6) == placed[:1]
     assert (
-        operations.receipts(**up, min_created=begin_s + 120, max_created=begin_s + 240)
-        == placed[2:5]
+        client.receipts(**up, min_created=begin_s + 120, max_created=begin_s + 240) == placed[2:5]
     )
     changed = {"min_last_modified": begin_s + 330, "sort_on": "updated"}
-    assert operations.receipts(**changed, **up) == [placed[6], placed[1]]
-    assert operations.receipts(**changed) == [placed[1], placed[6]]
-    assert operations.receipts(**changed, max_created=begin_s + 100) == [placed[1]]
-    assert operations.receipts(was_shipped="true") == [placed[1]]
-    assert operations.receipts(sort_on="receipt_id", **up) == placed
-    assert operations.ask("/receipts", limit=1, was_shipped="false")["count"] == 6
+    assert client.receipts(**changed, **up) == [placed[6], placed[1]]
+    assert client.receipts(**changed) == [placed[1], placed[6]]
+    assert client.receipts(**changed, max_created=begin_s + 100) == [placed[1]]
+    assert client.receipts(was_shipped="true") == [placed[1]]
+    assert client.receipts(sort_on="receipt_id", **up) == placed
+    assert client.ask("/receipts", limit=1, was_shipped="false")["count"] == 6
 
 
-def test_a_quiet_change_is_shown_but_does_not_move_the_timestamp(operations: Desk) -> None:
-    receipt = operations.etsy.place_order(SHOP)
-    operations.clock.sleep(100)
-    since_s = operations.now_s
-    operations.etsy.cancel(SHOP, receipt, is_quiet=True)
-    assert operations.receipts(min_last_modified=since_s) == []
-    row = operations.ask(f"/receipts/{receipt}")
+def test_a_quiet_change_is_shown_but_does_not_move_the_timestamp(client: EtsyClient) -> None:
+    receipt = client.etsy.place_order(SHOP)
+    client.clock.sleep(100)
+    since_s = client.now_s
+    client.etsy.cancel(SHOP, receipt, is_quiet=True)
+    assert client.receipts(min_last_modified=since_s) == []
+    row = client.ask(f"/receipts/{receipt}")
     assert row["status"] == "canceled"
     assert row["refunds"][0]["amount"] == row["grandtotal"]
-    operations.etsy.deliver(SHOP, receipt)
-    assert operations.receipts(min_last_modified=since_s) == [receipt]
+    client.etsy.deliver(SHOP, receipt)
+    assert client.receipts(min_last_modified=since_s) == [receipt]
 
 
 def test_some_changes_are_quiet_by_themselves(clock: VirtualClock) -> None:
-    operations = Desk(clock)
-    receipts = [operations.etsy.place_order(SHOP) for _ in range(100)]
+    client = EtsyClient(clock)
+    receipts = [client.etsy.place_order(SHOP) for _ in range(100)]
     clock.sleep(10)
-    since_s = operations.now_s
+    since_s = client.now_s
     for receipt in receipts:
-        operations.etsy.refund(SHOP, receipt, amount=1)
-    moved = operations.ask("/receipts", min_last_modified=since_s)["count"]
+        client.etsy.refund(SHOP, receipt, amount=1)
+    moved = client.ask("/receipts", min_last_modified=since_s)["count"]
     assert 50 < moved < 90
 
 
 def test_a_change_may_be_shown_later_than_its_timestamp(clock: VirtualClock) -> None:
-    operations = Desk(clock, lag_s=(30, 60))
-    receipt = operations.etsy.place_order(SHOP)
+    client = EtsyClient(clock, lag_s=(30, 60))
+    receipt = client.etsy.place_order(SHOP)
     clock.sleep(100)
-    since_s = operations.now_s
-    operations.etsy.ship(SHOP, receipt, is_quiet=False)
-    assert operations.receipts(min_last_modified=since_s) == []
+    since_s = client.now_s
+    client.etsy.ship(SHOP, receipt, is_quiet=False)
+    assert client.receipts(min_last_modified=since_s) == []
     clock.sleep(60)
-    assert operations.receipts(min_last_modified=since_s) == [receipt]
-    assert operations.ask(f"/receipts/{receipt}")["updated_timestamp"] == since_s
+    assert client.receipts(min_last_modified=since_s) == [receipt]
+    assert client.ask(f"/receipts/{receipt}")["updated_timestamp"] == since_s
 
 
 def test_listings_are_filtered_by_state_newest_first_and_relisted_ones_come_first(
-    operations: Desk,
+    client: EtsyClient,
 ) -> None:
     first, second = (
-        operations.etsy.add_listing(SHOP),
-        operations.etsy.add_listing(SHOP, state="draft"),
+        client.etsy.add_listing(SHOP),
+        client.etsy.add_listing(SHOP, state="draft"),
     )
-    operations.clock.sleep(5)
-    third = operations.etsy.add_listing(SHOP, quantity=1)
+    client.clock.sleep(5)
+    third = client.etsy.add_listing(SHOP, quantity=1)
 
     def listed(state: str) -> list[int]:
-        return [row["listing_id"] for row in operations.ask("/listings", state=state)["results"]]
+        return [row["listing_id"] for row in client.ask("/listings", state=state)["results"]]
 
     assert listed("active") == [third, first]
-    operations.etsy.place_order(SHOP, items=[(third, 1)])
+    client.etsy.place_order(SHOP, items=[(third, 1)])
     assert (listed("active"), listed("sold_out")) == ([first], [third])
-    operations.clock.sleep(5)
-    operations.etsy.edit_listing(SHOP, second, state="active", price=123)
+    client.clock.sleep(5)
+    client.etsy.edit_listing(SHOP, second, state="active", price=123)
     assert listed("active") == [second, first]
-    operations.etsy.remove_listing(SHOP, first)
+    client.etsy.remove_listing(SHOP, first)
     assert listed("active") == [second]
 
 
-def test_the_ledger_requires_both_ends_of_a_window(operations: Desk) -> None:
+def test_the_ledger_requires_both_ends_of_a_window(client: EtsyClient) -> None:
     path = "/payment-account/ledger-entries"
-    receipt = operations.etsy.place_order(SHOP)
-    now_s = operations.now_s
-    operations.clock.sleep(100)
-    operations.etsy.refund(SHOP, receipt, amount=50)
-    rows = operations.ask(path, min_created=now_s - 5, max_created=now_s + 5)["results"]
+    receipt = client.etsy.place_order(SHOP)
+    now_s = client.now_s
+    client.clock.sleep(100)
+    client.etsy.refund(SHOP, receipt, amount=50)
+    rows = client.ask(path, min_created=now_s - 5, max_created=now_s + 5)["results"]
     assert [row["ledger_type"] for row in rows] == ["transaction", "PAYMENT", "listing"]
-    both = operations.ask(path, min_created=now_s, max_created=now_s + 200)["results"]
+    both = client.ask(path, min_created=now_s, max_created=now_s + 200)["results"]
     assert both[0]["amount"] == -50
-    assert operations.send(f"/shops/{SHOP}{path}", min_created=now_s).status == 400
+    assert client.send(f"/shops/{SHOP}{path}", min_created=now_s).status == 400
 
 
 @pytest.mark.parametrize(
@@ -176,88 +175,88 @@ def test_the_ledger_requires_both_ends_of_a_window(operations: Desk) -> None:
     ),
 )
 def test_a_value_that_etsy_does_not_take_is_refused(
-    operations: Desk, params: dict[str, Any]
+    client: EtsyClient, params: dict[str, Any]
 ) -> None:
-    assert operations.send(f"/shops/{SHOP}/receipts", **params).status == 400
+    assert client.send(f"/shops/{SHOP}/receipts", **params).status == 400
 
 
 def test_more_than_ten_in_a_second_are_refused_and_not_counted_for_the_day(
-    operations: Desk,
+    client: EtsyClient,
 ) -> None:
-    headers = {"x-api-key": KEY, "authorization": f"Bearer {operations.pair.access}"}
+    headers = {"x-api-key": KEY, "authorization": f"Bearer {client.pair.access}"}
     path = f"/v3/application/shops/{SHOP}/receipts"
-    replies = [operations.etsy.handle("GET", path, headers, b"") for _ in range(12)]
+    replies = [client.etsy.handle("GET", path, headers, b"") for _ in range(12)]
     assert [reply.status for reply in replies] == [200] * 10 + [429] * 2
     assert json.loads(replies[-1].body) == {"error": "Exceeded per second rate limit"}
     assert replies[-1].headers["Retry-After"] == "1"
     assert replies[-1].headers["x-remaining-this-second"] == "0"
     assert replies[-1].headers["x-remaining-today"] == "9990"
-    assert operations.etsy.log.refusals == {"second": 2}
-    assert (operations.etsy.log.calls, operations.etsy.log.calls_max_second) == (12, 12)
+    assert client.etsy.log.refusals == {"second": 2}
+    assert (client.etsy.log.calls, client.etsy.log.calls_max_second) == (12, 12)
 
 
 def test_the_day_is_a_window_of_24_hours_that_rolls(clock: VirtualClock) -> None:
-    operations = Desk(clock, per_day=5)
+    client = EtsyClient(clock, per_day=5)
     path = f"/shops/{SHOP}"
-    assert [operations.send(path).status for _ in range(6)] == [200] * 5 + [429]
-    reply = operations.send(path)
+    assert [client.send(path).status for _ in range(6)] == [200] * 5 + [429]
+    reply = client.send(path)
     assert json.loads(reply.body) == {"error": "Exceeded daily rate limit"}
     assert reply.headers["Retry-After"] == "86400"
     assert reply.headers["x-limit-per-day"] == "5"
     clock.sleep(86_400 - 7)
-    operations.pair = operations.etsy.grant(SHOP)
-    assert [operations.send(path).status for _ in range(2)] == [200, 200]
-    assert operations.etsy.log.calls_max_day >= 7
-    operations.etsy.meter.spend(10, operations.etsy.elapsed_s())
-    assert operations.send(path).headers["x-remaining-today"] == "0"
+    client.pair = client.etsy.grant(SHOP)
+    assert [client.send(path).status for _ in range(2)] == [200, 200]
+    assert client.etsy.log.calls_max_day >= 7
+    client.etsy.meter.spend(10, client.etsy.elapsed_s())
+    assert client.send(path).headers["x-remaining-today"] == "0"
 
 
-def test_a_refresh_token_is_good_once(operations: Desk) -> None:
-    status, pair = operations.refresh(operations.pair.refresh)
+def test_a_refresh_token_is_good_once(client: EtsyClient) -> None:
+    status, pair = client.refresh(client.pair.refresh)
     assert (status, pair["expires_in"], pair["token_type"]) == (200, 3600, "Bearer")
-    assert operations.refresh(operations.pair.refresh)[1]["error"] == "invalid_grant"
-    assert operations.refresh(pair["refresh_token"])[0] == 200
+    assert client.refresh(client.pair.refresh)[1]["error"] == "invalid_grant"
+    assert client.refresh(pair["refresh_token"])[0] == 200
 
 
 def test_the_old_refresh_token_may_stay_valid_until_the_new_pair_is_used(
     clock: VirtualClock,
 ) -> None:
-    operations = Desk(clock, keeps_old_refresh=True)
-    _, lost = operations.refresh(operations.pair.refresh)
-    status, pair = operations.refresh(operations.pair.refresh)
+    client = EtsyClient(clock, keeps_old_refresh=True)
+    _, lost = client.refresh(client.pair.refresh)
+    status, pair = client.refresh(client.pair.refresh)
     assert status == 200
-    assert operations.send(f"/shops/{SHOP}", token=pair["access_token"]).status == 200
-    assert operations.refresh(operations.pair.refresh)[0] == 400
+    assert client.send(f"/shops/{SHOP}", token=pair["access_token"]).status == 200
+    assert client.refresh(client.pair.refresh)[0] == 400
     assert lost["access_token"] != pair["access_token"]
 
 
-def test_access_ends_after_an_hour_by_revocation_and_at_other_shops(operations: Desk) -> None:
-    other = operations.etsy.add_shop()
+def test_access_ends_after_an_hour_by_revocation_and_at_other_shops(client: EtsyClient) -> None:
+    other = client.etsy.add_shop()
     path = f"/shops/{other.owner.shop_id}/receipts"
-    assert operations.send(path).status == 403
-    assert operations.send(f"/shops/{SHOP}/receipts", token="9.unknown").status == 401
-    operations.clock.sleep(3600)
-    assert operations.send(f"/shops/{SHOP}/receipts").status == 401
-    operations.etsy.tokens.revoke(operations.shop.owner.user_id)
-    assert operations.refresh(operations.pair.refresh)[0] == 400
+    assert client.send(path).status == 403
+    assert client.send(f"/shops/{SHOP}/receipts", token="9.unknown").status == 401
+    client.clock.sleep(3600)
+    assert client.send(f"/shops/{SHOP}/receipts").status == 401
+    client.etsy.tokens.revoke(client.shop.owner.user_id)
+    assert client.refresh(client.pair.refresh)[0] == 400
 
 
-def test_the_app_must_give_its_key_with_its_secret_and_have_the_scope(operations: Desk) -> None:
+def test_the_app_must_give_its_key_with_its_secret_and_have_the_scope(client: EtsyClient) -> None:
     path = f"/shops/{SHOP}/receipts"
-    reply = operations.send(path, key="sim-keystring")
+    reply = client.send(path, key="sim-keystring")
     assert (reply.status, json.loads(reply.body)["error"]) == (
         403,
         "Shared secret is required in x-api-key header.",
     )
-    assert operations.send(path, key="sim-keystring:wrong").status == 403
-    assert operations.send(path, key="").status == 403
-    operations.etsy.grant(SHOP, scopes=["listings_r"])
-    assert json.loads(operations.send(path).body)["error"] == "insufficient_scope"
-    assert operations.send(f"/shops/{SHOP}/listings").status == 200
+    assert client.send(path, key="sim-keystring:wrong").status == 403
+    assert client.send(path, key="").status == 403
+    client.etsy.grant(SHOP, scopes=["listings_r"])
+    assert json.loads(client.send(path).body)["error"] == "insufficient_scope"
+    assert client.send(f"/shops/{SHOP}/listings").status == 200
 
 
 def test_consent_gives_the_app_a_code_that_only_its_verifier_redeems(
-    operations: Desk,
+    client: EtsyClient,
 ) -> None:
     challenge = base64.urlsafe_b64encode(hashlib.sha256(b"verify me").digest()).rstrip(b"=")
     params = {
@@ -270,66 +269,64 @@ def test_consent_gives_the_app_a_code_that_only_its_verifier_redeems(
     }
 
     def agree() -> dict[str, str]:
-        reply = operations.etsy.handle("GET", f"/oauth/connect?{urlencode(params)}", {}, b"")
+        reply = client.etsy.handle("GET", f"/oauth/connect?{urlencode(params)}", {}, b"")
         assert reply.status == 302
         return {k: v[0] for k, v in parse_qs(urlsplit(reply.headers["Location"]).query).items()}
 
     back = agree()
     assert back["state"] == "s1"
     form = {"grant_type": "authorization_code", "redirect_uri": "http://here/back"}
-    assert operations.token(**form, code=back["code"], code_verifier="another")[0] == 400
+    assert client.token(**form, code=back["code"], code_verifier="another")[0] == 400
     code = agree()["code"]
-    status, pair = operations.token(**form, code=code, code_verifier="verify me")
+    status, pair = client.token(**form, code=code, code_verifier="verify me")
     assert status == 200
-    assert operations.token(**form, code=code, code_verifier="verify me")[0] == 400
-    me = json.loads(operations.send("/users/me", token=pair["access_token"]).body)
-    assert me == {"user_id": operations.shop.owner.user_id, "shop_id": SHOP}
-    owned = json.loads(operations.send(f"/users/{me['user_id']}/shops").body)
+    assert client.token(**form, code=code, code_verifier="verify me")[0] == 400
+    me = json.loads(client.send("/users/me", token=pair["access_token"]).body)
+    assert me == {"user_id": client.shop.owner.user_id, "shop_id": SHOP}
+    owned = json.loads(client.send(f"/users/{me['user_id']}/shops").body)
     assert owned["shop_name"] == "Mugs"
 
 
 def test_faults_come_at_their_rate_and_in_outages(clock: VirtualClock) -> None:
     rates = {"error": 0.2, "html": 0.2, "truncate": 0.2, "timeout": 0.2}
     plan = FaultPlan(3, rates=rates, outage=[Interval(start_s=1000, end_s=1010)])
-    operations = Desk(clock, faults=plan)
-    operations.etsy.place_order(SHOP)
-    replies = [operations.send(f"/shops/{SHOP}/receipts") for _ in range(100)]
+    client = EtsyClient(clock, faults=plan)
+    client.etsy.place_order(SHOP)
+    replies = [client.send(f"/shops/{SHOP}/receipts") for _ in range(100)]
     assert set(plan.injected) == {"error", "html", "truncate", "timeout"}
     assert {reply.outcome for reply in replies} == {"answer", "hang"}
     assert {reply.status for reply in replies} == {200, 500}
-    assert operations.etsy.log.calls == 100
-    clock.sleep(1000 - operations.etsy.elapsed_s())
-    assert {operations.send("/users/me").outcome for _ in range(6)} == {"answer", "hang", "refuse"}
-    assert operations.etsy.log.calls < 106
+    assert client.etsy.log.calls == 100
+    clock.sleep(1000 - client.etsy.elapsed_s())
+    assert {client.send("/users/me").outcome for _ in range(6)} == {"answer", "hang", "refuse"}
+    assert client.etsy.log.calls < 106
 
 
-def test_a_webhook_is_signed_over_its_id_its_time_and_its_body(operations: Desk) -> None:
-    receipt = operations.etsy.place_order(SHOP)
-    headers, body = operations.etsy.hook("order.paid", SHOP, receipt)
+def test_a_webhook_is_signed_over_its_id_its_time_and_its_body(client: EtsyClient) -> None:
+    receipt = client.etsy.place_order(SHOP)
+    headers, body = client.etsy.hook("order.paid", SHOP, receipt)
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     mac = hmac.new(b"sim-hook-secret", signed, hashlib.sha256).digest()
     assert headers["webhook-signature"] == f"v1,{base64.b64encode(mac).decode()}"
     payload = json.loads(body)
     assert payload["event_type"] == "order.paid"
     assert payload["resource_url"].endswith(f"/shops/{SHOP}/receipts/{receipt}")
-    assert (
-        operations.etsy.hook("order.paid", SHOP, receipt)[0]["webhook-id"] != headers["webhook-id"]
-    )
+    assert client.etsy.hook("order.paid", SHOP, receipt)[0]["webhook-id"] != headers["webhook-id"]
 
 
-def test_the_expected_rows_are_in_the_warehouses_tables(operations: Desk) -> None:
+def test_the_expected_rows_are_in_the_warehouses_tables(client: EtsyClient) -> None:
     buyer = EtsyBuyer(id=5, name="Ada", email=None, country="GB")
-    mug = operations.etsy.add_listing(SHOP, sku="M1", title="Mug", price=1050, quantity=9)
-    receipt = operations.etsy.place_order(SHOP, buyer=buyer, items=[(mug, 2)], discount=100)
-    operations.etsy.ship(SHOP, receipt)
-    operations.etsy.refund(SHOP, receipt, amount=30, reason="late")
-    operations.etsy.refund(SHOP, receipt, amount=20)
-    truth = operations.etsy.truth(SHOP)
+    mug = client.etsy.add_listing(SHOP, sku="M1", title="Mug", price=1050, quantity=9)
+    receipt = client.etsy.place_order(SHOP, buyer=buyer, items=[(mug, 2)], discount=100)
+    client.etsy.ship(SHOP, receipt)
+    client.etsy.refund(SHOP, receipt, amount=30, reason="late")
+    client.etsy.refund(SHOP, receipt, amount=20)
+    truth = client.etsy.truth(SHOP)
     order = truth["orders"][str(receipt)]
     assert (order["status"], order["subtotal"]) == ("partially refunded", Decimal("20.00"))
     (line,) = truth["line_items"].values()
     assert (line["sku"], line["quantity"], line["price"]) == ("M1", 2, Decimal("10.50"))
-    second = str(operations.now_s)
+    second = str(client.now_s)
     keys = [(str(receipt), second), (str(receipt), f"{second}-2")]
     assert list(truth["refunds"]) == keys
     assert truth["customers"]["5"]["email"] == ""
@@ -339,20 +336,18 @@ def test_the_expected_rows_are_in_the_warehouses_tables(operations: Desk) -> Non
 
 
 def test_money_without_cents_is_shown_in_whole_units(clock: VirtualClock) -> None:
-    operations = Desk(clock)
-    shop = operations.etsy.add_shop(currency="JPY")
-    receipt = shop.place_order(operations.now_s)
+    client = EtsyClient(clock)
+    shop = client.etsy.add_shop(currency="JPY")
+    receipt = shop.place_order(client.now_s)
     assert shop.truth()["orders"][str(receipt)]["total"] == shop.receipts[receipt].total
 
 
-def test_orders_can_be_placed_in_the_past(operations: Desk) -> None:
-    now = operations.etsy.place_order(SHOP)
-    then = operations.etsy.place_order(
-        SHOP, at=operations.clock.now() - timedelta(days=400), is_paid=False
-    )
-    assert operations.receipts(sort_order="asc") == [then, now]
-    operations.etsy.pay(SHOP, then)
-    assert operations.ask(f"/receipts/{then}")["status"] == "paid"
+def test_orders_can_be_placed_in_the_past(client: EtsyClient) -> None:
+    now = client.etsy.place_order(SHOP)
+    then = client.etsy.place_order(SHOP, at=client.clock.now() - timedelta(days=400), is_paid=False)
+    assert client.receipts(sort_order="asc") == [then, now]
+    client.etsy.pay(SHOP, then)
+    assert client.ask(f"/receipts/{then}")["status"] == "paid"
 
 
 @given(
