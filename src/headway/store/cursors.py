@@ -48,7 +48,7 @@ def _parts(cursor: str) -> list[Part]:
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         told = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-        return [_part(each) for each in told] if isinstance(told, list) else []
+        return [_part(part) for part in told] if isinstance(told, list) else []
     except (ValueError, binascii.Error, OverflowError, RecursionError, TypeError, KeyError):
         raise InvalidError(STRANGE) from None
 

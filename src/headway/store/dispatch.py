@@ -85,8 +85,8 @@ class DispatchLeases:
 
     def keep(self, dispatch_leases: Collection[DispatchLease], *, life: timedelta) -> int:
         """Say that whoever has these is alive; return how many are still theirs."""
-        values = _columns([each.subject for each in dispatch_leases])
-        fences = [each.fence for each in dispatch_leases]
+        values = _columns([lease.subject for lease in dispatch_leases])
+        fences = [lease.fence for lease in dispatch_leases]
         with guarded(), self._pool.connection() as connection:
             given = {**values, "fences": fences, "life": life, "now": self._now()}
             return connection.execute(KEEP, given).rowcount
@@ -133,8 +133,8 @@ def _key(dispatch_lease: DispatchLease) -> dict[str, Any]:
 
 def _columns(subjects: Sequence[Subject]) -> dict[str, Any]:
     return {
-        "verbs": [each.verb.value for each in subjects],
-        "subjects": [each.name for each in subjects],
+        "verbs": [subject.verb.value for subject in subjects],
+        "subjects": [subject.name for subject in subjects],
     }
 
 

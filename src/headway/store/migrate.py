@@ -105,7 +105,11 @@ def pending(pool: Pool, *, folder: Traversable = FOLDER) -> list[Migration]:
 
 def require_current(pool: Pool, place: str, *, folder: Traversable = FOLDER) -> None:
     """Raise StoreError unless this code can live with the schema; `place` names the database."""
-    missing = [each for each in pending(pool, folder=folder) if each.kind is not MigrationKind.POST]
+    missing = [
+        migration
+        for migration in pending(pool, folder=folder)
+        if migration.kind is not MigrationKind.POST
+    ]
     if missing:
         raise StoreError(
             f"{place} lacks {len(missing)} migration(s), next {missing[0].label};"

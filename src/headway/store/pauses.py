@@ -286,7 +286,7 @@ def _go_on(connection: Connection[Any], now: datetime, batch: int) -> int | None
 
 def _resumed(resumed: Resumed, others: Sequence[Pause], now: datetime) -> Resumed:
     said = "resumed" if resumed.is_done else "was not paused"
-    other = longest(each for each in others if _outlasts(each, resumed))
+    other = longest(pause for pause in others if _outlasts(pause, resumed))
     if other is not None:
         said = f"{said}; {other.what} is still {describe_pause(other, now)}"
     return replace(resumed, said=said)

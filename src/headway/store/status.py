@@ -159,7 +159,7 @@ def overview(
             )
             trouble = _trouble(connection, seller)
         line = other.result()
-    stops = [each for each in line.pauses if each.stops_line(supplier)]
+    stops = [pause for pause in line.pauses if pause.stops_line(supplier)]
     coming = next_call(line.queue, now, pauses=stops)
     return Overview(
         now=now,

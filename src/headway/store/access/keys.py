@@ -110,7 +110,7 @@ class ApiKeys:
                 told = f"there is a key named {grant.name}; revoke it, or choose another name"
                 raise ConflictError(told) from None
             raise
-        return next(each for each in self.all_keys() if each.id == values["id"]), secret
+        return next(key for key in self.all_keys() if key.id == values["id"]), secret
 
     def all_keys(self) -> list[ApiKey]:
         """Return every key, those that were revoked last."""
@@ -120,10 +120,10 @@ class ApiKeys:
     def has_operator(self, *, now: datetime) -> bool:
         """Return whether any operator has a key that works."""
         return any(
-            each.role is Role.OPERATOR
-            and each.revoked_at is None
-            and (each.expires_at is None or each.expires_at > now)
-            for each in self.all_keys()
+            key.role is Role.OPERATOR
+            and key.revoked_at is None
+            and (key.expires_at is None or key.expires_at > now)
+            for key in self.all_keys()
         )
 
     def revoke_key(self, which: str, *, now: datetime) -> ApiKey | None:
@@ -213,7 +213,7 @@ def _meant(which: str, found: Sequence[ApiKey]) -> ApiKey | None:
 
 def _keys(rows: Sequence[Sequence[Any]]) -> list[ApiKey]:
     told = [dict(zip(ApiKey.__dataclass_fields__, row, strict=True)) for row in rows]
-    return [ApiKey(**{**one, "role": Role(one["role"])}) for one in told]
+    return [ApiKey(**{**row, "role": Role(row["role"])}) for row in told]
 
 
 def _minutes(wait_s: float) -> str:

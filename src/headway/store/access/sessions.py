@@ -167,14 +167,14 @@ def _tell_ended(
     at: datetime,
     is_own: bool = False,
 ) -> None:
-    for each in ended:
+    for session in ended:
         tell(
             connection,
             "session_ended",
-            {**_facts(each), "why": why},
-            seller=each.user_id,
+            {**_facts(session), "why": why},
+            seller=session.user_id,
             at=at,
-            actor=each.name if is_own else None,
+            actor=session.name if is_own else None,
         )
 
 
@@ -190,4 +190,4 @@ def _facts(session: BrowserSession) -> dict[str, Any]:
 
 def _sessions(rows: Sequence[Sequence[Any]]) -> list[BrowserSession]:
     told = [dict(zip(BrowserSession.__dataclass_fields__, row, strict=True)) for row in rows]
-    return [BrowserSession(**{**one, "role": Role(one["role"])}) for one in told]
+    return [BrowserSession(**{**row, "role": Role(row["role"])}) for row in told]

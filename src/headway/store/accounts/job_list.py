@@ -235,7 +235,7 @@ def read_line(
         running_count=len(running),
         running_max=rule.running_max,
         ageing=rule.ageing,
-        busy={each.account_id for each in running},
+        busy={job.account_id for job in running},
         pauses=standing_pauses(connection, now, kinds=(PauseKind.ALL, PauseKind.SELLER)),
         shut=shut,
         order_quotas=rule.order_quotas,
@@ -262,7 +262,7 @@ def of_status(
     chosen = OF_STATUS.format(order=order.by, after=where)
     found = read_jobs(connection, chosen, values, order=order.by)
     rows = rowsread_jobs(connection) if status is JobStatus.RUNNING else {}
-    return [view(each, line, now, rows=rows.get(each.id)) for each in found]
+    return [view(job, line, now, rows=rows.get(job.id)) for job in found]
 
 
 def of_seller(
@@ -364,9 +364,9 @@ def _all(
     connection: Connection, statement: str, values: Values, line: JobQueueState, now: datetime
 ) -> list[JobView]:
     jobs = _with_quotas(connection, read_jobs(connection, statement, values), line, now)
-    found = [_placed(connection, each, line, now) for each in jobs]
+    found = [_placed(connection, job, line, now) for job in jobs]
     rows = rowsread_jobs(connection)
-    views = [view(each, line, now, rows=rows.get(each.id)) for each in found]
+    views = [view(job, line, now, rows=rows.get(job.id)) for job in found]
     return sorted(
         views,
         key=lambda shown: list_order(shown.status, shown.place, shown.due_at, shown.name, now),
@@ -382,7 +382,7 @@ def _placed(
     values = classes(None)
     before = ahead_before(standing, line, now, values["scores"])
     values |= {"before": before, "now": now, "most": AHEAD_MAX}
-    values["paused"] = [each.seller for each in line.pauses if each.seller is not None]
+    values["paused"] = [pause.seller for pause in line.pauses if pause.seller is not None]
     ahead, has_more = connection.execute(AHEAD, values).fetchone() or (0, False)
     return replace(standing, ahead_count=min(ahead, AHEAD_MAX), has_more=has_more)
 
@@ -392,12 +392,12 @@ def _with_quotas(
 ) -> list[JobPosition]:
     """Say of each job whether its seller's month is used up."""
     values = {
-        "sellers": sorted({each.user_id for each in jobs}),
+        "sellers": sorted({job.user_id for job in jobs}),
         "month": now.date().replace(day=1),
         "quotas": json.dumps(line.order_quotas),
     }
     spent = {user_id for (user_id,) in connection.execute(SPENT, values).fetchall()}
-    return [replace(each, is_over_quota=each.user_id in spent) for each in jobs]
+    return [replace(job, is_over_quota=job.user_id in spent) for job in jobs]
 
 
 def _where(name: str) -> tuple[str, dict[str, Any]]:
@@ -419,7 +419,7 @@ def _where(name: str) -> tuple[str, dict[str, Any]]:
 def classes(platform: PlatformName | None) -> dict[str, Any]:
     """Return every platform and score, or those of one platform."""
     platforms = list(PlatformName) if platform is None else [platform]
-    classes = [(each.value, score) for each in platforms for score in SCORES]
+    classes = [(platform.value, score) for platform in platforms for score in SCORES]
     return {
         "platforms": [name for name, _ in classes],
         "scores": [score for _, score in classes],

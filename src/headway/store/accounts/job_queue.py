@@ -106,7 +106,7 @@ def queue(
     if len(views) < limit:
         coming = read_jobs(connection, COMING, _coming_values(lines, after, now, limit))
         coming.sort(key=lambda job: coming_order(job, now))
-        views += [view(each, line, now) for each in coming[: limit - len(views)]]
+        views += [view(job, line, now) for job in coming[: limit - len(views)]]
     return views
 
 
@@ -146,9 +146,9 @@ def _values(
     found = [bounds[score] for score in lines["scores"]]
     return {
         **lines,
-        "after_at": [each.at for each in found],
-        "after_id": [each.id for each in found],
-        "from_at": min(each.at for each in found),
+        "after_at": [start.at for start in found],
+        "after_id": [start.id for start in found],
+        "from_at": min(start.at for start in found),
         "now": now,
         "limit": limit,
         "rest": max(REST_MAX, limit),

@@ -175,7 +175,7 @@ def accounts_status(
     return AccountsStatus(
         accounts=accounts,
         accounts_count=count_accounts(connection),
-        sellers=read_sellers(connection, now, {each.user_id for each in accounts}, rule=rule),
+        sellers=read_sellers(connection, now, {account.user_id for account in accounts}, rule=rule),
         running=tuple(
             of_status(connection, now, line, JobStatus.RUNNING, limit=2 * rule.running_max)
         ),
@@ -203,16 +203,16 @@ def seller_status(
         connection, now, rule=rule, budgets=read_budgets(connection, now, days, demand)
     )
     jobs = of_seller(connection, now, line, user_id)
-    waiting = [each for each in jobs if each.due_at and each.status is not JobStatus.RUNNING]
-    dead = [each for each in jobs if each.status is JobStatus.DEAD]
+    waiting = [job for job in jobs if job.due_at and job.status is not JobStatus.RUNNING]
+    dead = [job for job in jobs if job.status is JobStatus.DEAD]
     return AccountsStatus(
         accounts=read_accounts(connection, user_id=user_id, limit=ACCOUNTS_SHOWN),
         accounts_count=count_accounts(connection, user_id),
         sellers=read_sellers(connection, now, {user_id}, rule=rule),
-        running=tuple(each for each in jobs if each.status is JobStatus.RUNNING),
+        running=tuple(job for job in jobs if job.status is JobStatus.RUNNING),
         running_max=rule.running_max,
         queue=tuple(waiting[:JOBS_SHOWN]),
-        due_count=sum(each.place is not None for each in waiting),
+        due_count=sum(job.place is not None for job in waiting),
         dead=tuple(dead[:STOPPED_SHOWN]),
         dead_count=len(dead),
         notices=_notices(connection, user_id),
@@ -240,8 +240,8 @@ def read_accounts(
     rows = connection.execute(ACCOUNTS.format(chosen=chosen), values).fetchall()
     told = [dict(zip(AccountView.__dataclass_fields__, row, strict=True)) for row in rows]
     return tuple(
-        AccountView(**{**one, "tier": Tier(one["tier"]), "platform": PlatformName(one["platform"])})
-        for one in told
+        AccountView(**{**row, "tier": Tier(row["tier"]), "platform": PlatformName(row["platform"])})
+        for row in told
     )
 
 
@@ -287,14 +287,14 @@ def _notices(connection: Connection, user_id: SellerId | None = None) -> tuple[N
     values = {"limit": NOTICES_SHOWN, "user_id": user_id}
     rows = connection.execute(NOTICES, values).fetchall()
     told = [dict(zip(Notice.__dataclass_fields__, row, strict=True)) for row in rows]
-    return tuple(Notice(**{**one, "topic": Topic(one["topic"])}) for one in told)
+    return tuple(Notice(**{**row, "topic": Topic(row["topic"])}) for row in told)
 
 
 def _rest(found: list[JobView], after: JobMark | None) -> list[JobView]:
     """Return what comes after the last job that was shown; a seller's jobs are a few dozen."""
     if after is None:
         return found
-    ids = [each.id for each in found]
+    ids = [job.id for job in found]
     return found[ids.index(after.id) + 1 :] if after.id in ids else []
 
 
@@ -363,9 +363,7 @@ class AccountQueries:
             line = self._line(connection, now)
             if user_id is not None:
                 found = of_seller(connection, now, line, user_id, platform=platform)
-                return [each for each in _rest(found, after) if status in {None, each.status}][
-                    :limit
-                ]
+                return [job for job in _rest(found, after) if status in {None, job.status}][:limit]
             if status is not None:
                 return of_status(
                     connection, now, line, status, platform=platform, limit=limit, after=after
@@ -374,7 +372,7 @@ class AccountQueries:
 
     def places(self, now: datetime, jobs: Sequence[JobView]) -> list[int]:
         """Return the place of each in everybody's queue, up to a bound."""
-        marks = [mark_of(each.cursor) for each in jobs]
+        marks = [mark_of(job.cursor) for job in jobs]
         with guarded(), self._pool.connection() as connection:
             line = self._line(connection, now)
             return [up_to(connection, now, line, mark) for mark in marks if mark is not None]

@@ -88,7 +88,7 @@ def _write_orders(
     orders = _last(orders, _by_id)
     if not orders:
         return
-    values = {**whose, **_month(now), "ids": _ids(each.external_id for each in orders)}
+    values = {**whose, **_month(now), "ids": _ids(order.external_id for order in orders)}
     told = connection.execute(sql.ORDERS, {**values, "rows": _json(orders, sql.ORDER)}).fetchone()
     assert told is not None, "a count always answers"
     changed: set[str] = set()
@@ -123,11 +123,11 @@ def _write_unreadable(
             (sql.LOOKED_AT_ORDERS, DataKind.ORDERS),
             (sql.LOOKED_AT_LISTINGS, DataKind.LISTINGS),
         ):
-            ids = _ids(each.external_id for each in bad if each.kind == which)
+            ids = _ids(record.external_id for record in bad if record.kind == which)
             if ids:
                 connection.execute(statement, {**whose, "ids": ids})
-    still = {(each.kind, each.external_id) for each in bad}
-    well = {(each.value, id_) for each in DataKind for id_ in _readable(records, each)}
+    still = {(record.kind, record.external_id) for record in bad}
+    well = {(kind.value, id_) for kind in DataKind for id_ in _readable(records, kind)}
     well |= {(kind.value, id_) for id_ in missing}
     rows = [{"kind": kind_, "external_id": id_} for kind_, id_ in sorted(well - still)]
     if rows:
@@ -222,41 +222,41 @@ def _by_id(record: Any) -> str:  # noqa: ANN401 - any of the records
 
 def _last(records: Iterable[Record], key: Callable[[Record], object]) -> list[Record]:
     """Return each record once, as it came last: a page may show one twice."""
-    return list({key(each): each for each in records}.values())
+    return list({key(record): record for record in records}.values())
 
 
 def _newest(customers: Iterable[Customer]) -> list[Customer]:
     """Return each customer once, as whoever knows them best tells."""
     found: dict[str, Customer] = {}
-    for each in customers:
-        known = found.get(each.external_id)
+    for customer in customers:
+        known = found.get(customer.external_id)
         is_older = (
             known is not None
             and known.modified_at is not None
-            and each.modified_at is not None
-            and each.modified_at < known.modified_at
+            and customer.modified_at is not None
+            and customer.modified_at < known.modified_at
         )
         if not is_older:
-            found[each.external_id] = each
+            found[customer.external_id] = customer
     return list(found.values())
 
 
 def _readable(records: Records, kind: DataKind) -> list[str]:
-    return [_by_id(each) for each in getattr(records, kind.value)]
+    return [_by_id(record) for record in getattr(records, kind.value)]
 
 
 def _ids_of(records: Records, kind: DataKind) -> list[str]:
     """Return the ids of this kind that a page told of, whether they made sense or not."""
-    bad = [each.external_id for each in records.unreadable if each.kind == kind]
+    bad = [record.external_id for record in records.unreadable if record.kind == kind]
     return [*_readable(records, kind), *bad]
 
 
 def _ids(ids: Iterable[str]) -> list[str]:
-    return sorted({_fit(each) for each in ids})
+    return sorted({_fit(id_) for id_ in ids})
 
 
 def _json(records: Iterable[Any], columns: Iterable[str]) -> str:
-    return _dump([_row(each, columns) for each in records])
+    return _dump([_row(record, columns) for record in records])
 
 
 def _row(record: Any, columns: Iterable[str]) -> Values:  # noqa: ANN401 - any of the records
@@ -288,7 +288,7 @@ def _clean(value: Any) -> Any:  # noqa: ANN401 - whatever JSON a platform sent
     if isinstance(value, Mapping):
         return {_fit(str(name)): _clean(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_clean(each) for each in value]
+        return [_clean(item) for item in value]
     return value
 
 

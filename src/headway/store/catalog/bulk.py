@@ -107,8 +107,8 @@ class Bulks:
             "intent": intent.id,
             "skus": list(intent.skus),
             "writes": json.dumps(list(intent.writes)),
-            "asleep": [each.sku for each in asleep],
-            "versions": [each.desired_version for each in asleep],
+            "asleep": [listing.sku for listing in asleep],
+            "versions": [listing.desired_version for listing in asleep],
             "until": until,
             "now": now,
         }
@@ -130,7 +130,7 @@ class Bulks:
         """Return all that it writes, in the order of its lines."""
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(WRITES, {"intent": bulk.id}).fetchone()
-        return [_write(each) for each in row[0]] if row else []
+        return [_write(write) for write in row[0]] if row else []
 
     def changes(self, push_lease: PushLease, skus: Collection[Sku]) -> list[Change]:
         """Return these listings of the shop as they are now."""

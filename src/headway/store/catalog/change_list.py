@@ -370,23 +370,23 @@ def _fate(
 ) -> dict[str, Any]:
     """Say what became of a change that was seen then, and of which more was seen later, or not."""
     echoes = [
-        each
-        for each in after.echoes.get(key, ())
-        if each.at >= at and (next_at is None or each.at < next_at)
+        echo
+        for echo in after.echoes.get(key, ())
+        if echo.at >= at and (next_at is None or echo.at < next_at)
     ]
     now = after.standings.get(key, _Standing())
-    writes = [each for each in echoes if each.kind in WRITES]
+    writes = [echo for echo in echoes if echo.kind in WRITES]
     is_newest = next_at is None
     if is_newest and kind == "held" and now.held_reason is not None:
         return {"fate": ChangeOutcome.HELD, "reason": now.held_reason, "shop_new": now.applied}
     if writes and not (is_newest and now.is_due):
         prices = {"shop_old": writes[0].old, "shop_new": writes[-1].new}
         return {"fate": ChangeOutcome.WRITTEN, "written_at": writes[-1].at, **prices}
-    for each in echoes:
-        if each.kind == "publish_blocked":
-            return {"fate": ChangeOutcome.REFUSED, "reason": each.error}
-        if each.kind == "change_rejected":
-            return {"fate": ChangeOutcome.REJECTED, "reason": each.error, "shop_new": now.applied}
+    for echo in echoes:
+        if echo.kind == "publish_blocked":
+            return {"fate": ChangeOutcome.REFUSED, "reason": echo.error}
+        if echo.kind == "change_rejected":
+            return {"fate": ChangeOutcome.REJECTED, "reason": echo.error, "shop_new": now.applied}
     if not is_newest:
         return {"fate": ChangeOutcome.REPLACED}
     return _open(now)

@@ -298,7 +298,7 @@ def _thinned(points: Sequence[SeriesPoint], most: int) -> tuple[SeriesPoint, ...
         return tuple(points)
     first, *rest = points
     span = (rest[-1].at - first.at) / (most - 1)
-    last_of = {-((first.at - each.at) // span): each for each in rest}
+    last_of = {-((first.at - sample.at) // span): sample for sample in rest}
     return (first, *last_of.values())
 
 

@@ -126,7 +126,9 @@ def enter_staged(
     # Held here meanwhile, so that any number of them costs the same few statements.
     keys = cursor.connection.execute(NEW, {"main": MAIN}).fetchall()
     if policy.weighs_slots:
-        catalogs = {each: read_catalog(cursor, each) for each in {key[-1] for key in keys}}
+        catalogs = {
+            supplier: read_catalog(cursor, supplier) for supplier in {key[-1] for key in keys}
+        }
     with cursor.copy("COPY placed FROM STDIN") as copy:
         for user_id, sku, value_weight, family, supplier in keys:
             place = policy.place(sku, now, catalogs.get(supplier, EMPTY))

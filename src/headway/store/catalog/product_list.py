@@ -128,13 +128,15 @@ class ProductSort:
     @property
     def sorting(self) -> str:
         """What comes after ORDER BY."""
-        return ", ".join(f"row.{each}{' DESC' if self.is_descending else ''}" for each in self.by)
+        return ", ".join(
+            f"row.{column}{' DESC' if self.is_descending else ''}" for column in self.by
+        )
 
     def walked(self, *, goes_on: bool, rows: str) -> str:
         """Return the statement that reads the next so many rows on this way."""
         sign = "<" if self.is_descending else ">"
         places = ", ".join(f"%(after_{number})s" for number in range(len(self.by)))
-        after = f" AND ({', '.join(f'row.{each}' for each in self.by)}) {sign} ({places})"
+        after = f" AND ({', '.join(f'row.{column}' for column in self.by)}) {sign} ({places})"
         return (
             f"SELECT * FROM {self.table} AS row WHERE {self.where}{after if goes_on else ''}"
             f" ORDER BY {self.sorting} LIMIT %({rows})s"
@@ -146,7 +148,9 @@ class ProductSort:
         if self.only:
             chosen = f"SELECT * FROM ({chosen}) AS row WHERE {self.only} ORDER BY {self.sorting} LIMIT %(rows)s"  # noqa: E501
         if not self.is_schedule:
-            marks = ", ".join(f"found.{each}" for each in self.by if each not in ("user_id", "sku"))
+            marks = ", ".join(
+                f"found.{column}" for column in self.by if column not in ("user_id", "sku")
+            )
             chosen = f"SELECT row.*, {marks} FROM ({chosen}) AS found JOIN product_sync_schedule AS row USING (user_id, sku)"  # noqa: E501
         marks = ", ".join(f"row.{each} AS mark_{number}" for number, each in enumerate(self.by))
         return VIEW.format(chosen=chosen, order=self.sorting, marks=marks)

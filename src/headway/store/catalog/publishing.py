@@ -163,16 +163,16 @@ class Publishing:
             connection.execute(LOCK)
             _require_shop(connection, user_id)
             parts = _judge(connection, user_id, asked, form)
-            taken = [each for each in parts if each.status != REFUSED]
-            fresh = [each.sku for each in taken if each.status == "requested"]
+            taken = [part for part in parts if part.status != REFUSED]
+            fresh = [part.sku for part in taken if part.status == "requested"]
             told = {"batch_id": batch_id, "fresh": fresh, "now": now}
             values = _columns(user_id, taken) | told
             for statement in (CLEAR, ASK, HURRY):
                 connection.execute(statement, values)
             keys = [(user_id, sku) for sku in fresh]
             enter(connection.cursor(), keys, policy=policy, now=now, priority=Priority.ONBOARDING)
-            seen = {each.sku: each for each in _read(connection, OF_SKUS, values)}
-        return [seen.get(each.sku, each) for each in parts]
+            seen = {part.sku: part for part in _read(connection, OF_SKUS, values)}
+        return [seen.get(part.sku, part) for part in parts]
 
     def owner(self, batch_id: str) -> SellerId | None:
         """Return whose batch it is; None if no part belongs to it."""
@@ -217,16 +217,16 @@ def _judge(
     """Decide about each part: published, under way, to be requested, or refused."""
     rows = connection.execute(STANDINGS, {"seller": user_id, "skus": asked}).fetchall()
     found = {row[0]: _standing(*row, form=form) for row in rows}
-    values = _columns(user_id, [each for each in found.values() if each.status == "requested"])
+    values = _columns(user_id, [part for part in found.values() if part.status == "requested"])
     owners = defaultdict(set)
     for name, sku in connection.execute(OWNERS, values):
         owners[name].add(sku)
     parts = [_unless_taken(found[sku], owners) for sku in asked]
     rivals = defaultdict(list)
-    for each in parts:
-        if each.status == "requested":
-            rivals[each.shop_sku].append(each.sku)
-    return [_unless_rivalled(each, rivals[each.shop_sku]) for each in parts]
+    for part in parts:
+        if part.status == "requested":
+            rivals[part.shop_sku].append(part.sku)
+    return [_unless_rivalled(part, rivals[part.shop_sku]) for part in parts]
 
 
 def _standing(
@@ -270,10 +270,10 @@ def _unless_rivalled(part: ImportedPart, rivals: Sequence[Sku]) -> ImportedPart:
 def _columns(user_id: SellerId, parts: Sequence[ImportedPart]) -> dict[str, Any]:
     return {
         "seller": user_id,
-        "skus": [each.sku for each in parts],
-        "shop_skus": [each.shop_sku for each in parts],
-        "statuses": [each.status for each in parts],
-        "ids": [each.shopify_product_id for each in parts],
+        "skus": [part.sku for part in parts],
+        "shop_skus": [part.shop_sku for part in parts],
+        "statuses": [part.status for part in parts],
+        "ids": [part.shopify_product_id for part in parts],
     }
 
 

@@ -183,7 +183,7 @@ class Pushes:
             bulk = read_bulk(connection.execute(OPEN_BULK, values).fetchone())
             unsure = [_intent(row) for row in connection.execute(OPEN, values)]
             drift_check: list[Change] = []
-            values["skus"] = sorted({sku for each in unsure for sku in each.skus})
+            values["skus"] = sorted({sku for intent in unsure for sku in intent.skus})
             changes = read_changes(connection, UNSURE, values) if unsure else []
             if not changes and (
                 not unsure or connection.execute(ARE_LISTED, values).fetchone() == (True,)
@@ -253,9 +253,9 @@ class Pushes:
             "call_id": call_id,
             "forgets_locations": forgets_locations,
             "locations": None if locations is None else json.dumps(dict(locations)),
-            "skus": [each.change.sku for each in pushed],
-            "rows": json.dumps([_told(each) for each in pushed]),
-            "events": json.dumps([fact for each in pushed for fact in _facts(each)]),
+            "skus": [push.change.sku for push in pushed],
+            "rows": json.dumps([_told(push) for push in pushed]),
+            "events": json.dumps([fact for push in pushed for fact in _facts(push)]),
             "ends": json.dumps([{"id": i, "state": s, "result": r} for i, s, r in ends]),
             "narrows": json.dumps(told),
             "keeps_lease": keeps_lease,

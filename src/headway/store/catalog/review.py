@@ -281,7 +281,7 @@ class Review:
             rulings = _decide(
                 connection, keys, _approved, kind="change_approved", reason=reason, now=now
             )
-            sellers = sorted({each.user_id for each in rulings if each.is_done})
+            sellers = sorted({ruling.user_id for ruling in rulings if ruling.is_done})
             values = {"user_ids": sellers, "until": now + MASS_LIFTED, "now": now}
             connection.execute(LIFT_MASS_GUARD, values)
         return rulings
@@ -324,8 +324,10 @@ class Review:
                 return _rolled_back(state, past.get((state.user_id, state.sku)))
 
             if dry_run:
-                trial = [rule(each) for each in _read(connection, keys)]
-                return [replace(each, said=WOULD) if each.is_done else each for each in trial]
+                trial = [rule(state) for state in _read(connection, keys)]
+                return [
+                    replace(ruling, said=WOULD) if ruling.is_done else ruling for ruling in trial
+                ]
             return _decide(connection, keys, rule, kind="rolled_back", reason=reason, now=now)
 
     def revive(self, user_id: SellerId, skus: Sequence[Sku], *, now: datetime) -> list[Ruling]:
@@ -368,7 +370,7 @@ def _decide(
 ) -> list[Ruling]:
     """Rule on each listing and write what is done, with its event."""
     states = _read(connection, keys)
-    rulings = [rule(each) for each in states]
+    rulings = [rule(state) for state in states]
     rows = [
         {
             "user_id": ruling.user_id,
@@ -382,7 +384,7 @@ def _decide(
         if ruling.is_done
     ]
     if rows:
-        done = [(each.user_id, each.sku) for each in rulings if each.is_done]
+        done = [(ruling.user_id, ruling.sku) for ruling in rulings if ruling.is_done]
         connection.execute(END_LEASES, _columns(done))
         values = {"rows": json.dumps(rows), "kind": kind, "reason": reason or None, "now": now}
         connection.execute(WRITE, values)
@@ -398,7 +400,7 @@ def _revive(connection: Connection, keys: Sequence[Key], now: datetime) -> list[
 
     def said(seller: SellerId, sku: Sku) -> str:
         pause = longest(
-            each for each in pauses if each.covers(seller, sku) and each.reaches(bought[seller])
+            pause for pause in pauses if pause.covers(seller, sku) and pause.reaches(bought[seller])
         )
         paused = "" if pause is None else f"; {pause.what} is {describe_pause(pause, now)}"
         return ("revived" if (seller, sku) in revived else "not parked") + paused

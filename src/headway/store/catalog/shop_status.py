@@ -260,7 +260,7 @@ class ShopCallStats:
         cls, connection: Connection, resources: Sequence[Resource], now: datetime
     ) -> "ShopCallStats":
         """Read limits, breakers and the last write of each shop."""
-        known = {each.key: each for each in resources}
+        known = {resource.key: resource for resource in resources}
         values = {"keys": list(known), "now": now, "calls": CALLS_LOOKED_AT}
         stored = connection.execute(LIMITERS, values).fetchall()
         states = {key: load(state) for key, state in stored if state}

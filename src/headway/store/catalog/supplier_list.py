@@ -86,7 +86,7 @@ class SupplierQueries:
     def views(self, asked: Mapping[LimitKey, SupplierRow], now: datetime) -> list[SupplierView]:
         """Return how these stand, in the same order; `asked` maps limit keys."""
         values = {
-            "names": [each.name for each in asked.values()],
+            "names": [supplier.name for supplier in asked.values()],
             "limit_keys": list(asked),
             "now": now,
             "day_ago": now - DAY,
@@ -102,7 +102,7 @@ class SupplierQueries:
 
     def worst(self, asked: Mapping[LimitKey, SupplierRow], *, limit: int) -> list[SupplierName]:
         """Return who does not answer, for the longest time first, then whose reads are oldest."""
-        names = [each.name for each in asked.values()]
+        names = [supplier.name for supplier in asked.values()]
         values = {"names": names, "limit_keys": list(asked), "limit": limit}
         with guarded(), self._pool.connection() as connection:
             return [name for (name,) in connection.execute(WORST, values).fetchall()]

@@ -95,7 +95,7 @@ class Suppliers:
 
     def names(self) -> list[SupplierName]:
         """Return what they are called, the one of the settings first."""
-        return [MAIN, *(each.name for each in self.all())]
+        return [MAIN, *(supplier.name for supplier in self.all())]
 
     def find(self, name: SupplierName) -> SupplierRow:
         """Return one by its name; raises NotFoundError, a slip must show."""
@@ -119,7 +119,7 @@ class Suppliers:
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(BOUGHT_FROM, {"user_ids": list(user_ids)}).fetchall()
         chosen: dict[str, str] = dict(rows)
-        return {each: SupplierName(chosen.get(each, MAIN)) for each in user_ids}
+        return {user_id: SupplierName(chosen.get(user_id, MAIN)) for user_id in user_ids}
 
     def add(self, row: SupplierRow, *, now: datetime) -> bool:
         """Keep a supplier, or who signs in there now; return whether it is new.

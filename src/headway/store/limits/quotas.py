@@ -132,7 +132,7 @@ def _budget(
     quota, meter = day.quotas[0], state.quotas[0]
     reserved = float(sum(call.reserved for call in state.calls))
     limit, used = float(quota.room(meter)), float(quota.used_at(meter, now_us))
-    by_hour = {each.hour: each for each in hours}
+    by_hour = {hour.hour: hour for hour in hours}
     plan = DayPlan(limit=limit, wanted=wanted)
     paused_us = state.paused_until_us if state.paused_until_us > now_us else 0
 

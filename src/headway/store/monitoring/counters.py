@@ -124,7 +124,7 @@ class MinuteCounters:
 
     def troubles(self) -> Troubles:
         """Count what stands wrong, and name the shops and accounts it is wrong with."""
-        platforms = [each.value for each in PlatformName]
+        platforms = [platform.value for platform in PlatformName]
         values = {"most": COUNT_MAX, "named": NAMED_MAX, "platforms": platforms}
         with guarded(), self._pool.connection() as connection:
             held, held_since = connection.execute(HELD, values).fetchall()[0]

@@ -109,17 +109,17 @@ class Freshness:
     @property
     def total(self) -> int:
         """How many there were, parked and paused ones included."""
-        return sum(each.total for each in self.tiers)
+        return sum(tier.total for tier in self.tiers)
 
     @property
     def fresh(self) -> int:
         """How many were read within a day."""
-        return sum(each.fresh for each in self.tiers)
+        return sum(tier.fresh for tier in self.tiers)
 
     @property
     def stale(self) -> int:
         """How many were last read longer ago."""
-        return sum(each.stale for each in self.tiers)
+        return sum(tier.stale for tier in self.tiers)
 
     @property
     def fresh_share(self) -> float | None:
@@ -129,7 +129,7 @@ class Freshness:
     @property
     def oldest_age_s(self) -> float | None:
         """How long ago the oldest good read was, failing listings left aside."""
-        reads = [each.oldest_read_at for each in self.tiers if each.oldest_read_at is not None]
+        reads = [tier.oldest_read_at for tier in self.tiers if tier.oldest_read_at is not None]
         return (self.at - min(reads)).total_seconds() if reads else None
 
 
@@ -184,7 +184,7 @@ class FreshnessSamples:
 
 
 def _tier(row: tuple[Any, ...]) -> TierFreshness:
-    names = [each.name for each in fields(TierFreshness)]
+    names = [field.name for field in fields(TierFreshness)]
     values = dict(zip(names, row[1:], strict=True))
     return TierFreshness(**{**values, "tier": Tier(values["tier"])})
 

@@ -236,17 +236,17 @@ class LawChecks:
         with guarded(), self._pool.connection() as connection:
             paused = spans(connection, now - 2 * age_max - DAY, now, supplier=supplier)
         silences = paused + [
-            Span(seller=None, sku=None, starts_at=each.starts_at, ends_at=each.ends_at)
-            for each in outages
+            Span(seller=None, sku=None, starts_at=outage.starts_at, ends_at=outage.ends_at)
+            for outage in outages
         ]
         values = {
             "supplier": supplier,
             "now": now,
             "age_max": age_max,
-            "starts": [each.starts_at for each in silences],
-            "ends": [each.ends_at for each in silences],
-            "sellers": [each.seller for each in silences],
-            "skus": [each.sku for each in silences],
+            "starts": [silence.starts_at for silence in silences],
+            "ends": [silence.ends_at for silence in silences],
+            "sellers": [silence.seller for silence in silences],
+            "skus": [silence.sku for silence in silences],
         }
         late = self._find(LATE, values)
         old, failing = self._row(OLD_COUNTS, values)

@@ -35,11 +35,11 @@ def spans(
     """Return what was paused of a supplier's since then; what still is ends now."""
     found: list[Span] = []
     running = {
-        (each.kind.value, each.seller, each.sku, each.supplier): Span(
-            seller=each.seller, sku=each.sku, starts_at=max(since, each.since), ends_at=now
+        (pause.kind.value, pause.seller, pause.sku, pause.supplier): Span(
+            seller=pause.seller, sku=pause.sku, starts_at=max(since, pause.since), ends_at=now
         )
-        for each in standing(connection, now)
-        if each.since < since and each.reaches(supplier)
+        for pause in standing(connection, now)
+        if pause.since < since and pause.reaches(supplier)
     }
     values = {"since": since, "supplier": supplier}
     for kind, seller, sku, at, is_pause, until, named in connection.execute(EVENTS, values):

@@ -174,7 +174,7 @@ class Markets:
             "step": _price_step(market, lesson, now),
             "hits": list(lesson.hits),
             "hits_expected": list(lesson.hits_expected),
-            "families": json.dumps({each.name: each.as_json() for each in lesson.families}),
+            "families": json.dumps({family.name: family.as_json() for family in lesson.families}),
         }
         self._execute(LEARN, values)
         moved: list[Sku] = []

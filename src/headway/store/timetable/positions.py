@@ -127,9 +127,9 @@ class ListingPositions:
         }
         with guarded(), self._pool.connection() as connection:
             known = [row[0] for row in connection.execute(NEAR, values).fetchall()]
-        by_folded = {each.casefold(): each for each in known}
+        by_folded = {sku.casefold(): sku for sku in known}
         close = get_close_matches(sku.casefold(), by_folded, n=most)
-        return [Sku(by_folded[each]) for each in close]
+        return [Sku(by_folded[name]) for name in close]
 
     def _read(self, statement: str, values: dict[str, Any]) -> list[ListingPosition]:
         with guarded(), self._pool.connection() as connection:
@@ -137,12 +137,12 @@ class ListingPositions:
             pauses = standing(connection, values["now"], seller=values.get("seller"))
             bought = Suppliers(Lent(connection)).of_sellers({row[1] for row in rows})
         return [
-            _standing(row, [each for each in pauses if each.reaches(bought[row[1]])])
+            _standing(row, [pause for pause in pauses if pause.reaches(bought[row[1]])])
             for row in rows
         ]
 
 
 def _standing(row: Sequence[Any], pauses: Sequence[Pause]) -> ListingPosition:
     values = dict(zip(FIELDS, row, strict=True))
-    mine = tuple(each for each in pauses if each.covers(values["user_id"], values["sku"]))
+    mine = tuple(pause for pause in pauses if pause.covers(values["user_id"], values["sku"]))
     return ListingPosition(**{**values, "priority": Priority(values["priority"]), "pauses": mine})

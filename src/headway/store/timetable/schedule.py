@@ -168,9 +168,9 @@ class Schedule:
 
     def settle(self, settlements: Sequence[Settlement], *, now: datetime, call_id: str) -> int:
         """Write outcomes, states and events in one transaction; return how many were refused."""
-        rows = [_settled(each) for each in settlements]
-        events = [fact for each in settlements for fact in _facts(each)]
-        values = {"now": now, "ids": [each.listing.id for each in settlements]}
+        rows = [_settled(settlement) for settlement in settlements]
+        events = [fact for settlement in settlements for fact in _facts(settlement)]
+        values = {"now": now, "ids": [settlement.listing.id for settlement in settlements]}
         statement = SETTLE_UNCHANGED
         if events or any(row["changes_state"] for row in rows):
             statement = SETTLE
@@ -193,9 +193,9 @@ class Schedule:
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
         """Give seats back untouched, with the given suspicion; return how many were still ours."""
         values = {
-            "id": [each.id for each in listings],
-            "fence": [each.fence for each in listings],
-            "suspicion": [suspicion.get(each.id, each.suspicion) for each in listings],
+            "id": [listing.id for listing in listings],
+            "fence": [listing.fence for listing in listings],
+            "suspicion": [suspicion.get(listing.id, listing.suspicion) for listing in listings],
         }
         with guarded(), self._pool.connection() as connection:
             return connection.execute(RELEASE, values).rowcount

@@ -237,8 +237,8 @@ class Timetable:
             connection.execute(ALONE)
             suppliers = [name for (name,) in connection.execute(SUPPLIERS).fetchall()]
             count = sum(
-                _place_all(connection, each, policy, now, seats_per_min=seats_per_min)
-                for each in suppliers
+                _place_all(connection, supplier, policy, now, seats_per_min=seats_per_min)
+                for supplier in suppliers
             )
             if policy.is_eager:
                 connection.execute(WARM_START)

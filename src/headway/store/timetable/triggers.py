@@ -56,7 +56,7 @@ class Triggers:
             _assert_listed(user_id, asked, rows)
             pauses = standing(connection, now, seller=user_id)
             rulings = [_ruled(user_id, rows[sku], pauses, now) for sku in asked]
-            done = [each.sku for each in rulings if each.is_done]
+            done = [ruling.sku for ruling in rulings if ruling.is_done]
             if done:
                 connection.execute(TRIGGER, {**values, "skus": done})
         return rulings
@@ -64,7 +64,7 @@ class Triggers:
 
 def _ruled(user_id: SellerId, row: Sequence[Any], pauses: Sequence[Pause], now: datetime) -> Ruling:
     sku, status, is_active, is_first = row
-    pause = longest(each for each in pauses if each.covers(user_id, sku))
+    pause = longest(pause for pause in pauses if pause.covers(user_id, sku))
     if status == "parked":
         is_done, said = False, "parked; revive it"
     elif not is_active:
