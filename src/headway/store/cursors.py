@@ -21,8 +21,8 @@ Part = str | int | datetime | None
 
 def encode(*parts: Part) -> str:
     """Write the parts as one word."""
-    told = [{"at": part.isoformat()} if isinstance(part, datetime) else part for part in parts]
-    text = json.dumps(told, separators=(",", ":"))
+    encoded = [{"at": part.isoformat()} if isinstance(part, datetime) else part for part in parts]
+    text = json.dumps(encoded, separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
@@ -47,24 +47,24 @@ def _parts(cursor: str) -> list[Part]:
         raise InvalidError(STRANGE)
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
-        told = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-        return [_part(part) for part in told] if isinstance(told, list) else []
+        decoded = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        return [_part(part) for part in decoded] if isinstance(decoded, list) else []
     except (ValueError, binascii.Error, OverflowError, RecursionError, TypeError, KeyError):
         raise InvalidError(STRANGE) from None
 
 
-def _part(told: Any) -> Part:  # noqa: ANN401 - JSON's word for anything
+def _part(value: Any) -> Part:  # noqa: ANN401 - JSON's word for anything
     """Return a part as it was; raises ValueError for what no column could hold."""
-    if isinstance(told, dict):
-        at = datetime.fromisoformat(told["at"])
+    if isinstance(value, dict):
+        at = datetime.fromisoformat(value["at"])
         if at.tzinfo is None:
             raise ValueError("an instant without a zone")
         return at.astimezone(UTC)
-    if isinstance(told, str):
-        told.encode()  # half a character fails here, not in the database
-        if "\0" in told:
+    if isinstance(value, str):
+        value.encode()  # half a character fails here, not in the database
+        if "\0" in value:
             raise ValueError("a character that no text may hold")
-        return told
-    if told is None or (type(told) is int and abs(told) <= BIGINT_MAX):
-        return told
+        return value
+    if value is None or (type(value) is int and abs(value) <= BIGINT_MAX):
+        return value
     raise ValueError("of no kind that we write")

@@ -67,9 +67,9 @@ class DispatchLeases:
         self._pool = pool
         self._clock = clock
 
-    def take(self, wanted: Sequence[Subject], *, life: timedelta) -> list[DispatchLease]:
+    def take(self, subjects: Sequence[Subject], *, life: timedelta) -> list[DispatchLease]:
         """Take the batons of those that have no message under way; each may be sent one now."""
-        rows = self._ask(TAKE, **_columns(wanted), life=life) if wanted else []
+        rows = self._ask(TAKE, **_columns(subjects), life=life) if subjects else []
         return [
             DispatchLease(subject=subject_of(verb, subject), fence=fence)
             for verb, subject, fence in rows
@@ -88,17 +88,17 @@ class DispatchLeases:
         values = _columns([lease.subject for lease in dispatch_leases])
         fences = [lease.fence for lease in dispatch_leases]
         with guarded(), self._pool.connection() as connection:
-            given = {**values, "fences": fences, "life": life, "now": self._now()}
-            return connection.execute(KEEP, given).rowcount
+            bound = {**values, "fences": fences, "life": life, "now": self._now()}
+            return connection.execute(KEEP, bound).rowcount
 
     def rest(
         self, dispatch_lease: DispatchLease, *, wait: timedelta, carried: Carried | None = None
     ) -> bool:
         """Lay it down until then, with what is carried; False if it is no longer ours."""
-        told = None if carried is None else CARRIED.dump_json(carried).decode()
+        state = None if carried is None else CARRIED.dump_json(carried).decode()
         with guarded(), self._pool.connection() as connection:
-            given = {**_key(dispatch_lease), "wait": wait, "carried": told, "now": self._now()}
-            return connection.execute(REST, given).rowcount > 0
+            values = {**_key(dispatch_lease), "wait": wait, "carried": state, "now": self._now()}
+            return connection.execute(REST, values).rowcount > 0
 
     def waking(self, *, limit: int) -> list[Subject]:
         """Return those that carry something and whose time has come, the longest due first."""

@@ -183,8 +183,8 @@ def _lock(conn: Connection) -> int:
 
 
 def _version(conn: Connection) -> int:
-    found = conn.execute("SELECT to_regclass('headway_migration') IS NOT NULL").fetchone()
-    if found != (True,):
+    exists = conn.execute("SELECT to_regclass('headway_migration') IS NOT NULL").fetchone()
+    if exists != (True,):
         return 0
     row = conn.execute("SELECT coalesce(max(version), 0) FROM headway_migration").fetchone()
     assert row is not None
@@ -211,8 +211,8 @@ def _known(version: int, migrations: list[Migration]) -> int:
 def _refuse_strange(conn: Connection, version: int, migrations: list[Migration]) -> None:
     """Refuse a database that is ahead of this code in a way that it cannot live with."""
     if version > len(migrations):
-        found = conn.execute(STRANGE, (len(migrations),)).fetchone()
-        if found != (0,):
+        count = conn.execute(STRANGE, (len(migrations),)).fetchone()
+        if count != (0,):
             raise _newer(version, migrations)
 
 

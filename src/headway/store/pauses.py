@@ -136,13 +136,13 @@ class Pauses:
         """Stop one thing; see `pause_each`."""
         self.pause_each([pause], now)
 
-    def pause_each(self, wanted: Sequence[Pause], now: datetime) -> None:
+    def pause_each(self, pauses: Sequence[Pause], now: datetime) -> None:
         """Stop things from the next statement on, all of them or none.
 
         Raises InvalidError if one would be over, ForbiddenError where an operator's pause stands.
         """
         with guarded(), self._pool.connection() as connection, connection.transaction():
-            for pause in wanted:
+            for pause in pauses:
                 if not pause.blocks(now):
                     raise InvalidError("a pause ends after it begins: give an instant to come")
                 values = {
@@ -263,15 +263,15 @@ def _go_on(connection: Connection[Any], now: datetime, batch: int) -> int | None
         return None
     id_, kind, user_id, sku, supplier, until, is_resumed, marked_to, is_over = row
     values = {**_thing(kind, user_id, sku, supplier), "id": id_, "now": now, "limit": batch}
-    found, last = 0, None
+    count, last = 0, None
     if user_id is not None:
         if connection.execute(ALONE).fetchone() != (True,):
             return None
         which = ALL_OF_SELLER if sku is None else ONE_LISTING
         statement = (UNMARK if is_over else MARK).format(which=which)
         after = "" if is_over else marked_to
-        found, last = connection.execute(statement, {**values, "after": after}).fetchone() or (0, 0)
-    if found >= batch:
+        count, last = connection.execute(statement, {**values, "after": after}).fetchone() or (0, 0)
+    if count >= batch:
         connection.execute(MARKED_TO, {**values, "to": last or ""})
     elif not is_over:
         connection.execute(MARKED, values)
@@ -281,15 +281,15 @@ def _go_on(connection: Connection[Any], now: datetime, batch: int) -> int | None
             # It ended by itself, whoever happens to sweep up behind it.
             ended = {**values, "until": until}
             _tell(connection, ended, event="sync_resumed", at=until, by_itself=True)
-    return int(found)
+    return int(count)
 
 
 def _resumed(resumed: Resumed, others: Sequence[Pause], now: datetime) -> Resumed:
-    said = "resumed" if resumed.is_done else "was not paused"
+    message = "resumed" if resumed.is_done else "was not paused"
     other = longest(pause for pause in others if _outlasts(pause, resumed))
     if other is not None:
-        said = f"{said}; {other.what} is still {describe_pause(other, now)}"
-    return replace(resumed, said=said)
+        message = f"{message}; {other.what} is still {describe_pause(other, now)}"
+    return replace(resumed, said=message)
 
 
 def _outlasts(pause: Pause, resumed: Resumed) -> bool:
@@ -317,9 +317,9 @@ def _tell(
     by_itself: bool = False,
 ) -> None:
     until = values.get("until")
-    told = {"kind": values["kind"], "until": until and until.isoformat()}
+    details = {"kind": values["kind"], "until": until and until.isoformat()}
     if values["supplier"] is not None:
-        told["supplier"] = values["supplier"]
+        details["supplier"] = values["supplier"]
     reason = values.get("reason") or None
-    more = {"event": event, "told": Jsonb(told), "reason": reason, "at": at}
+    more = {"event": event, "told": Jsonb(details), "reason": reason, "at": at}
     connection.execute(TELL, {**values, **more, "by_itself": by_itself})

@@ -201,18 +201,18 @@ def _try_once(dsn: str, place: str) -> None:
 
 
 def _explained(error: psycopg.Error, place: str) -> ConfigError | StoreError:
-    said = str(error)
-    if "authentication failed" in said or "no password supplied" in said:
+    message = str(error)
+    if "authentication failed" in message or "no password supplied" in message:
         return ConfigError(f"{place} refuses this user or password; correct DATABASE_URL")
-    if "does not exist" in said:
+    if "does not exist" in message:
         return ConfigError(
             f"{place} has no such database or user; create it or correct DATABASE_URL"
         )
-    if "SSL negotiation" in said or "expected authentication request" in said:
+    if "SSL negotiation" in message or "expected authentication request" in message:
         return ConfigError(f"{place} does not speak PostgreSQL; correct DATABASE_URL")
-    if "translate host name" in said or "resolve host" in said:
+    if "translate host name" in message or "resolve host" in message:
         return ConfigError(f"{place}: no such host; correct DATABASE_URL")
-    if "refused" in said or "timeout" in said or "unreachable" in said:
+    if "refused" in message or "timeout" in message or "unreachable" in message:
         return StoreError(
             f"{place} does not answer; start PostgreSQL there or correct DATABASE_URL"
         )
@@ -220,5 +220,5 @@ def _explained(error: psycopg.Error, place: str) -> ConfigError | StoreError:
 
 
 def _first_line(error: psycopg.Error) -> str:
-    said = error.diag.message_primary or str(error)
-    return said.strip().partition("\n")[0] or type(error).__name__
+    message = error.diag.message_primary or str(error)
+    return message.strip().partition("\n")[0] or type(error).__name__

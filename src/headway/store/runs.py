@@ -91,10 +91,10 @@ class Runs:
 
     def find(self, id_: str) -> Run:
         """Return a run with its result; raises NotFoundError."""
-        found = self._one(ONE, {"id": id_})
-        if found is None:
+        run = self._one(ONE, {"id": id_})
+        if run is None:
             raise NotFoundError("there is no such run; see /api/runs")
-        return found
+        return run
 
     def newest(self, *, limit: int, cursor: str | None = None) -> list[Run]:
         """Return runs without their results, the newest first, from a cursor on."""
@@ -174,9 +174,9 @@ def cursor_of(run: Run) -> str:
 
 def _run(row: dict[str, Any]) -> Run:
     result = row["result"]
-    told = {
+    columns = {
         "kind": RunKind(row["kind"]),
         "status": RunStatus(row["status"]),
         "result": json.loads(result) if isinstance(result, str) else result,
     }
-    return Run(**{**row, **told})
+    return Run(**{**row, **columns})

@@ -144,11 +144,11 @@ def overview(
     `seller`, what belongs to sellers is read of that one alone, through the pool `theirs`; of what
     all share there are the clock, the next call, the budget and the breaker, but no ledger.
     """
-    asked = _Asked(now=now, limit_key=limit_key, minute_limit=minute_limit, seller=seller)
+    query = _Asked(now=now, limit_key=limit_key, minute_limit=minute_limit, seller=seller)
     # Two halves at once, each on one connection at a time: who held one and waited for another,
     # while others do the same, might wait for ever.
     with ThreadPoolExecutor(1) as aside:
-        other = aside.submit(_read_line, pool, asked, queue=queue, accounts=accounts)
+        other = aside.submit(_read_line, pool, query, queue=queue, accounts=accounts)
         with guarded(), pool.connection() as connection:
             shops = shop_calls(connection, now, resource_of=resource_of, seller=seller)
         with guarded(), (theirs or pool).connection() as connection:
@@ -209,22 +209,22 @@ class _Line:
 
 def _read_line(
     pool: Pool,
-    asked: _Asked,
+    query: _Asked,
     *,
     queue: Callable[[Pool], SupplierQueue],
     accounts: Callable[[Pool], AccountsStatus],
 ) -> _Line:
     """Read the half that needs no wall; a seller sees no ledger."""
-    now, is_whole = asked.now, asked.seller is None
+    now, is_whole = query.now, query.seller is None
     with guarded(), pool.connection() as connection:
         lent = Lent(connection)
-        spent, per_hour = _spent(connection, now, asked.limit_key, asked.minute_limit)
+        spent, per_hour = _spent(connection, now, query.limit_key, query.minute_limit)
         return _Line(
             queue=queue(lent),
             accounts=accounts(lent),
-            pauses=standing(connection, now, seller=asked.seller, limit=PAUSES_SHOWN),
+            pauses=standing(connection, now, seller=query.seller, limit=PAUSES_SHOWN),
             spent=spent,
-            calls=_calls(connection, now, asked.limit_key) if is_whole else (),
+            calls=_calls(connection, now, query.limit_key) if is_whole else (),
             calls_per_hour=per_hour if is_whole else (),
         )
 

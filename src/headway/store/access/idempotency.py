@@ -86,12 +86,12 @@ class Idempotency:
         self._pool = pool
 
     def begin(
-        self, asked: IdempotentRequest, *, now: datetime
+        self, request: IdempotentRequest, *, now: datetime
     ) -> RequestBegun | StoredResponse | KeyReused | RequestInProgress:
         """Take the key for this request, or say what became of the one that has it."""
         values = {
-            **_named(asked),
-            "fingerprint": asked.fingerprint,
+            **_named(request),
+            "fingerprint": request.fingerprint,
             "now": now,
             "lease_until": now + LEASE,
             "forgotten": now - KEPT,
@@ -105,16 +105,16 @@ class Idempotency:
         if row is None:  # released between the two: whoever tries again finds it free
             return RequestInProgress(until=now)
         fingerprint, state, lease_until, status, content_type, body = row
-        if bytes(fingerprint) != asked.fingerprint:
+        if bytes(fingerprint) != request.fingerprint:
             return KeyReused()
         if state == "begun":
             return RequestInProgress(until=lease_until)
         return StoredResponse(status=status, content_type=content_type or "", body=bytes(body))
 
-    def finish(self, asked: IdempotentRequest, answer: StoredResponse) -> None:
+    def finish(self, request: IdempotentRequest, answer: StoredResponse) -> None:
         """Leave the answer for whoever asks again; a try whose lease was taken over leaves none."""
         values = {
-            **_named(asked),
+            **_named(request),
             "status": answer.status,
             "content_type": answer.content_type,
             "body": answer.body,
@@ -122,11 +122,11 @@ class Idempotency:
         with guarded(), self._pool.connection() as connection:
             connection.execute(FINISH, values)
 
-    def release(self, asked: IdempotentRequest) -> None:
+    def release(self, request: IdempotentRequest) -> None:
         """Give the key back: nothing was done, so the same may be tried again."""
         with guarded(), self._pool.connection() as connection:
-            connection.execute(RELEASE, _named(asked))
+            connection.execute(RELEASE, _named(request))
 
 
-def _named(asked: IdempotentRequest) -> dict[str, object]:
-    return {"principal": asked.principal, "key": asked.key, "owner": asked.owner}
+def _named(request: IdempotentRequest) -> dict[str, object]:
+    return {"principal": request.principal, "key": request.key, "owner": request.owner}

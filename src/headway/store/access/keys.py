@@ -107,8 +107,8 @@ class ApiKeys:
                 tell(connection, "key_created", facts, seller=grant.seller, at=self._at(now))
         except Exception as error:
             if isinstance(error.__cause__, UniqueViolation):
-                told = f"there is a key named {grant.name}; revoke it, or choose another name"
-                raise ConflictError(told) from None
+                message = f"there is a key named {grant.name}; revoke it, or choose another name"
+                raise ConflictError(message) from None
             raise
         return next(key for key in self.all_keys() if key.id == values["id"]), secret
 
@@ -202,18 +202,18 @@ class ApiKeys:
         return now if self._clock is None else self._clock.now()
 
 
-def _meant(which: str, found: Sequence[ApiKey]) -> ApiKey | None:
+def _meant(which: str, keys: Sequence[ApiKey]) -> ApiKey | None:
     """Return the key that a word means; an id means one key, whatever the others are called."""
-    of_id = [key for key in found if key.id == which]
-    if len(of_id or found) > 1:
-        named = ", ".join(f"{key.name} ({key.prefix}, id {key.id})" for key in found)
+    of_id = [key for key in keys if key.id == which]
+    if len(of_id or keys) > 1:
+        named = ", ".join(f"{key.name} ({key.prefix}, id {key.id})" for key in keys)
         raise ConflictError(f"{which} means several keys: {named}; say which by its id")
-    return next(iter(of_id or found), None)
+    return next(iter(of_id or keys), None)
 
 
 def _keys(rows: Sequence[Sequence[Any]]) -> list[ApiKey]:
-    told = [dict(zip(ApiKey.__dataclass_fields__, row, strict=True)) for row in rows]
-    return [ApiKey(**{**row, "role": Role(row["role"])}) for row in told]
+    columns = [dict(zip(ApiKey.__dataclass_fields__, row, strict=True)) for row in rows]
+    return [ApiKey(**{**row, "role": Role(row["role"])}) for row in columns]
 
 
 def _minutes(wait_s: float) -> str:

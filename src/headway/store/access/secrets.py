@@ -39,11 +39,11 @@ def tell(
     actor: str | None = None,
 ) -> None:
     """Write down that it happened, in the transaction in which it does."""
-    told = {
+    details = {
         name: value.isoformat() if isinstance(value, datetime) else value
         for name, value in facts.items()
     }
-    values = {"user_id": seller, "at": at, "kind": kind, "new": Jsonb(told), "actor": actor}
+    values = {"user_id": seller, "at": at, "kind": kind, "new": Jsonb(details), "actor": actor}
     connection.execute(TELL, values)
 
 
@@ -52,6 +52,6 @@ def digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
-def granted(who: Principal | AccessGrant) -> dict[str, Any]:
+def granted(grantee: Principal | AccessGrant) -> dict[str, Any]:
     """Return the columns that say who somebody is."""
-    return {"name": who.name, "role": who.role, "user_id": who.seller}
+    return {"name": grantee.name, "role": grantee.role, "user_id": grantee.seller}

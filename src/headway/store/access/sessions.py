@@ -74,7 +74,7 @@ class Sessions:
 
     def begin(
         self,
-        who: Principal | AccessGrant,
+        grantee: Principal | AccessGrant,
         *,
         expires_at: datetime,
         now: datetime,
@@ -82,8 +82,8 @@ class Sessions:
     ) -> str:
         """Log a browser in; return the secret that its cookie holds."""
         secret = fresh_secret()
-        key_id = who.key_id if isinstance(who, Principal) else None
-        values = {**granted(who), "id": fresh_id(), "hash": digest(secret), "key_id": key_id}
+        key_id = grantee.key_id if isinstance(grantee, Principal) else None
+        values = {**granted(grantee), "id": fresh_id(), "hash": digest(secret), "key_id": key_id}
         values |= {"expires_at": expires_at, "now": now, "address": address}
         with guarded(), self._pool.connection() as connection, connection.transaction():
             connection.execute(FORGET, values)
@@ -180,14 +180,14 @@ def _tell_ended(
 
 def _facts(session: BrowserSession) -> dict[str, Any]:
     """Return what an event tells of a session."""
-    told = asdict(session)
+    facts = asdict(session)
     return {
         "session": session.id,
-        **{name: told[name] for name in ("name", "role", "address")},
+        **{name: facts[name] for name in ("name", "role", "address")},
         "by": "a link" if session.prefix is None else f"key {session.prefix}",
     }
 
 
 def _sessions(rows: Sequence[Sequence[Any]]) -> list[BrowserSession]:
-    told = [dict(zip(BrowserSession.__dataclass_fields__, row, strict=True)) for row in rows]
-    return [BrowserSession(**{**row, "role": Role(row["role"])}) for row in told]
+    columns = [dict(zip(BrowserSession.__dataclass_fields__, row, strict=True)) for row in rows]
+    return [BrowserSession(**{**row, "role": Role(row["role"])}) for row in columns]

@@ -197,8 +197,8 @@ class ConnectedShops:
     ) -> ConnectedShop:
         """Stop visiting a seller's shop, cancel its jobs, keep why and tell the seller."""
         with guarded(), self._pool.connection() as connection, connection.transaction():
-            whose = {"platform": platform.value, "user_id": user_id}
-            row = connection.execute(LIST, whose).fetchone()
+            owner = {"platform": platform.value, "user_id": user_id}
+            row = connection.execute(LIST, owner).fetchone()
             if row is None:
                 raise NotFoundError(_no_shop(user_id, platform))
             return disconnect(connection, _account(row).bare, reason, now=now)
@@ -246,9 +246,9 @@ def disconnect(
     Who was disconnected already, with nothing left to cancel, is told nothing new.
     """
     lock_seller(connection, account.user_id)
-    whose = {"platform": account.platform.value, "user_id": account.user_id}
+    owner = {"platform": account.platform.value, "user_id": account.user_id}
     cancelled = cancel(connection, account, reason, now=now)
-    before = connection.execute(LIST, whose).fetchone()
+    before = connection.execute(LIST, owner).fetchone()
     values = {
         "account_id": account.id,
         "user_id": account.user_id,
@@ -258,18 +258,18 @@ def disconnect(
     row = connection.execute(DISCONNECT, values).fetchone()
     if before is None or row is None:
         raise NotFoundError(_no_shop(account.user_id, account.platform))
-    found = _account(row)
+    shop = _account(row)
     if cancelled or _account(before).status == "connected":
-        _tell(connection, found, "account_disconnected", now=now)
+        _tell(connection, shop, "account_disconnected", now=now)
         add_notice(
             connection,
             Topic.DISCONNECTED,
             subject_of(account.id, now),
             user_id=account.user_id,
-            text=f"{found.platform} shop {found.title or found.shop} is disconnected: {reason}",
+            text=f"{shop.platform} shop {shop.title or shop.shop} is disconnected: {reason}",
             now=now,
         )
-    return found
+    return shop
 
 
 def shop_name(platform: PlatformName, text: str) -> str:
@@ -327,5 +327,5 @@ def _tell(
 
 
 def _account(row: Sequence[Any]) -> ConnectedShop:
-    told = dict(zip(ConnectedShop.__dataclass_fields__, row, strict=True))
-    return ConnectedShop(**{**told, "platform": PlatformName(told["platform"])})
+    columns = dict(zip(ConnectedShop.__dataclass_fields__, row, strict=True))
+    return ConnectedShop(**{**columns, "platform": PlatformName(columns["platform"])})

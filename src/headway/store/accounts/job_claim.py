@@ -243,10 +243,10 @@ class JobClaim:
             "accounts": [job.account.id for job in news],
             "kinds": [job.kind.value for job in news],
         }
-        wanted: dict[str, list[str]] = {job.account.id: [] for job in news}
+        named_ids: dict[str, list[str]] = {job.account.id: [] for job in news}
         for account_id, external_id in self.connection.execute(WANTED, named) if news else ():
-            wanted[account_id].append(external_id)
-        return [replace(job, wanted=tuple(wanted.get(job.account.id, ()))) for job in jobs]
+            named_ids[account_id].append(external_id)
+        return [replace(job, wanted=tuple(named_ids.get(job.account.id, ()))) for job in jobs]
 
 
 def is_any_due(

@@ -260,9 +260,9 @@ def of_status(
         where = order.after_none if order.of(after) is None else order.after
         values |= {"after_at": order.of(after), "after_id": after.id}
     chosen = OF_STATUS.format(order=order.by, after=where)
-    found = read_jobs(connection, chosen, values, order=order.by)
+    jobs = read_jobs(connection, chosen, values, order=order.by)
     rows = rowsread_jobs(connection) if status is JobStatus.RUNNING else {}
-    return [view(job, line, now, rows=rows.get(job.id)) for job in found]
+    return [view(job, line, now, rows=rows.get(job.id)) for job in jobs]
 
 
 def of_seller(
@@ -288,11 +288,11 @@ def of_account(
 def find(connection: Connection, now: datetime, line: JobQueueState, name: str) -> JobView | None:
     """Return a job by its id or as `seller/platform/kind`; None if there is none."""
     statement, values = _where(name)
-    found = read_jobs(connection, statement, values)
-    if not found:
+    jobs = read_jobs(connection, statement, values)
+    if not jobs:
         return None
-    (one,) = _with_quotas(connection, found[:1], line, now)
-    return view(_placed(connection, one, line, now), line, now)
+    (job,) = _with_quotas(connection, jobs[:1], line, now)
+    return view(_placed(connection, job, line, now), line, now)
 
 
 def is_job_name(text: str) -> bool:
@@ -364,9 +364,9 @@ def _all(
     connection: Connection, statement: str, values: Values, line: JobQueueState, now: datetime
 ) -> list[JobView]:
     jobs = _with_quotas(connection, read_jobs(connection, statement, values), line, now)
-    found = [_placed(connection, job, line, now) for job in jobs]
+    placed = [_placed(connection, job, line, now) for job in jobs]
     rows = rowsread_jobs(connection)
-    views = [view(job, line, now, rows=rows.get(job.id)) for job in found]
+    views = [view(job, line, now, rows=rows.get(job.id)) for job in placed]
     return sorted(
         views,
         key=lambda shown: list_order(shown.status, shown.place, shown.due_at, shown.name, now),
@@ -441,14 +441,14 @@ def read_jobs(
 
 
 def _standing(row: Sequence[Any]) -> JobPosition:
-    told = dict(zip(FIELDS, row, strict=True))
+    columns = dict(zip(FIELDS, row, strict=True))
     return JobPosition(
         **{
-            **told,
-            "platform": PlatformName(told["platform"]),
-            "kind": DataKind(told["kind"]),
-            "type": JobType(told["type"]),
-            "tier": Tier(told["tier"]),
-            "status": JobStatus(told["status"]),
+            **columns,
+            "platform": PlatformName(columns["platform"]),
+            "kind": DataKind(columns["kind"]),
+            "type": JobType(columns["type"]),
+            "tier": Tier(columns["tier"]),
+            "status": JobStatus(columns["status"]),
         }
     )

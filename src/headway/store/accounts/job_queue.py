@@ -143,12 +143,12 @@ def _coming_values(
 def _values(
     lines: dict[str, Any], bounds: dict[int, QueueStart], now: datetime, limit: int
 ) -> dict[str, Any]:
-    found = [bounds[score] for score in lines["scores"]]
+    starts = [bounds[score] for score in lines["scores"]]
     return {
         **lines,
-        "after_at": [start.at for start in found],
-        "after_id": [start.id for start in found],
-        "from_at": min(start.at for start in found),
+        "after_at": [start.at for start in starts],
+        "after_id": [start.id for start in starts],
+        "from_at": min(start.at for start in starts),
         "now": now,
         "limit": limit,
         "rest": max(REST_MAX, limit),

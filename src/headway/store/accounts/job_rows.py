@@ -154,7 +154,7 @@ def enlist(connection: Connection[Any], account: Account, *, now: datetime) -> N
         **_whose(account, now),
         "first_at": first_run_at(account.id, now),
         "kinds": [kind.value for kind, _ in jobs],
-        "types": [each.value for _, each in jobs],
+        "types": [job_type.value for _, job_type in jobs],
         "scores": _scores(),
     }
     connection.execute(ENLIST, values)
@@ -196,10 +196,10 @@ class JobRows:
         values = {"id": id_, "user_id": user_id, "now": now}
         with guarded(), self._pool.connection() as connection, connection.transaction():
             revived = connection.execute(REVIVE, values).rowcount
-            found = connection.execute(STATUSES, values).fetchall()
-        if not found:
+            statuses = connection.execute(STATUSES, values).fetchall()
+        if not statuses:
             raise NotFoundError(f"there is no job and no account {id_}")
-        if not revived and any(account != "connected" for _, account in found):
+        if not revived and any(account != "connected" for _, account in statuses):
             raise ConflictError("the account is disconnected; connect it again, its jobs go on")
         return revived
 

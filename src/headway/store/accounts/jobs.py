@@ -120,14 +120,14 @@ class Jobs:
             if not is_any_due(connection, now, without):
                 return []
         self._limiter.create(tuple(self._days.values()))
-        wanted = {platform: self._demand.wanted(platform, now) for platform in self._days}
+        demand = {platform: self._demand.wanted(platform, now) for platform in self._days}
         with guarded(), self._pool.connection() as connection, connection.transaction():
             claim = JobClaim(
                 connection=connection,
                 limiter=self._limiter,
                 rule=self._rule,
                 days=self._days,
-                wanted=wanted,
+                wanted=demand,
                 now=now,
                 owner=owner,
                 closed=closed_to(without),
@@ -145,8 +145,8 @@ class Jobs:
         """Renew the lease of a job in hand; False if it is no longer ours."""
         values = {"id": job.id, "fence": job.fence, "now": now}
         with guarded(), self._pool.connection() as connection:
-            given = {**values, "lease_until": now + self._rule.lease}
-            return connection.execute(KEEP, given).rowcount > 0
+            lease = {**values, "lease_until": now + self._rule.lease}
+            return connection.execute(KEEP, lease).rowcount > 0
 
     def stretch(self, job: Job) -> float:
         """Return how many times its interval a claimed job waits, the day being short."""

@@ -238,10 +238,10 @@ def read_accounts(
     }
     chosen = CHOSEN.format(filter=FILTER, **where)
     rows = connection.execute(ACCOUNTS.format(chosen=chosen), values).fetchall()
-    told = [dict(zip(AccountView.__dataclass_fields__, row, strict=True)) for row in rows]
+    columns = [dict(zip(AccountView.__dataclass_fields__, row, strict=True)) for row in rows]
     return tuple(
         AccountView(**{**row, "tier": Tier(row["tier"]), "platform": PlatformName(row["platform"])})
-        for row in told
+        for row in columns
     )
 
 
@@ -286,16 +286,16 @@ def read_sellers(
 def _notices(connection: Connection, user_id: SellerId | None = None) -> tuple[Notice, ...]:
     values = {"limit": NOTICES_SHOWN, "user_id": user_id}
     rows = connection.execute(NOTICES, values).fetchall()
-    told = [dict(zip(Notice.__dataclass_fields__, row, strict=True)) for row in rows]
-    return tuple(Notice(**{**row, "topic": Topic(row["topic"])}) for row in told)
+    columns = [dict(zip(Notice.__dataclass_fields__, row, strict=True)) for row in rows]
+    return tuple(Notice(**{**row, "topic": Topic(row["topic"])}) for row in columns)
 
 
-def _rest(found: list[JobView], after: JobMark | None) -> list[JobView]:
+def _rest(jobs: list[JobView], after: JobMark | None) -> list[JobView]:
     """Return what comes after the last job that was shown; a seller's jobs are a few dozen."""
     if after is None:
-        return found
-    ids = [job.id for job in found]
-    return found[ids.index(after.id) + 1 :] if after.id in ids else []
+        return jobs
+    ids = [job.id for job in jobs]
+    return jobs[ids.index(after.id) + 1 :] if after.id in ids else []
 
 
 class AccountQueries:
@@ -362,8 +362,8 @@ class AccountQueries:
         with guarded(), self._pool.connection() as connection:
             line = self._line(connection, now)
             if user_id is not None:
-                found = of_seller(connection, now, line, user_id, platform=platform)
-                return [job for job in _rest(found, after) if status in {None, job.status}][:limit]
+                views = of_seller(connection, now, line, user_id, platform=platform)
+                return [job for job in _rest(views, after) if status in {None, job.status}][:limit]
             if status is not None:
                 return of_status(
                     connection, now, line, status, platform=platform, limit=limit, after=after
@@ -384,8 +384,8 @@ class AccountQueries:
         if not is_uuid(account_id):
             return None
         with guarded(), self._pool.connection() as connection:
-            asked = {"id": account_id, "user_id": user_id}
-            if connection.execute(ACCOUNT_EXISTS, asked).fetchone() is None:
+            values = {"id": account_id, "user_id": user_id}
+            if connection.execute(ACCOUNT_EXISTS, values).fetchone() is None:
                 return None
             return of_account(connection, now, self._line(connection, now), account_id)
 

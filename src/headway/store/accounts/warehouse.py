@@ -58,39 +58,39 @@ def write(
 
     Webhooks that came after `asked_at` stay wanted: the page may be older than they are.
     """
-    whose: Values = {
+    owner: Values = {
         "account_id": account.id,
         "user_id": account.user_id,
         "platform": account.platform.value,
         "now": now,
     }
-    if connection.execute(sql.WALL, whose).fetchone() is None:
+    if connection.execute(sql.WALL, owner).fetchone() is None:
         raise InvariantError(f"account {account.id} is not {account.user_id}'s {account.platform}")
     records = page.records
-    _write_orders(connection, whose, records.orders, now)
+    _write_orders(connection, owner, records.orders, now)
     for statement, columns, rows in (
         (sql.LISTINGS, sql.LISTING, _last(records.listings, _by_id)),
         (sql.CUSTOMERS, sql.CUSTOMER, _newest(records.customers)),
         (sql.PAYMENTS, sql.PAYMENT, _last(records.payments, _by_id)),
     ):
         if rows:
-            connection.execute(statement, {**whose, "rows": _json(rows, columns)})
-    _write_unreadable(connection, whose, records, missing=page.missing, kind=kind)
-    _write_gone(connection, whose, page, step, kind=kind)
+            connection.execute(statement, {**owner, "rows": _json(rows, columns)})
+    _write_unreadable(connection, owner, records, missing=page.missing, kind=kind)
+    _write_gone(connection, owner, page, step, kind=kind)
     ids = _ids([*page.ids, *page.missing, *_ids_of(records, kind)])
     values = {"kind": kind.value, "ids": ids, "is_done": step.is_done, "asked_at": asked_at}
-    connection.execute(sql.HANDLED, {**whose, **values})
+    connection.execute(sql.HANDLED, {**owner, **values})
 
 
 def _write_orders(
-    connection: Connection[Any], whose: Values, orders: Sequence[Order], now: datetime
+    connection: Connection[Any], owner: Values, orders: Sequence[Order], now: datetime
 ) -> None:
     orders = _last(orders, _by_id)
     if not orders:
         return
-    values = {**whose, **_month(now), "ids": _ids(order.external_id for order in orders)}
-    told = connection.execute(sql.ORDERS, {**values, "rows": _json(orders, sql.ORDER)}).fetchone()
-    assert told is not None, "a count always answers"
+    values = {**owner, **_month(now), "ids": _ids(order.external_id for order in orders)}
+    counts = connection.execute(sql.ORDERS, {**values, "rows": _json(orders, sql.ORDER)}).fetchone()
+    assert counts is not None, "a count always answers"
     changed: set[str] = set()
     for table, statement in sql.REPLACE.items():
         parts = [
@@ -101,14 +101,14 @@ def _write_orders(
         rows = connection.execute(statement, {**values, "rows": _dump(parts)}).fetchall()
         changed |= {order_id for (order_id,) in rows}
     if changed:
-        connection.execute(sql.TOUCH, {**whose, "ids": sorted(changed)})
-    if told[0]:  # most pages bring nothing new, and leave the seller's row to others
-        connection.execute(sql.COUNT, {**values, "more": told[0]})
+        connection.execute(sql.TOUCH, {**owner, "ids": sorted(changed)})
+    if counts[0]:  # most pages bring nothing new, and leave the seller's row to others
+        connection.execute(sql.COUNT, {**values, "more": counts[0]})
 
 
 def _write_unreadable(
     connection: Connection[Any],
-    whose: Values,
+    owner: Values,
     records: Records,
     *,
     missing: Sequence[str],
@@ -118,36 +118,36 @@ def _write_unreadable(
     bad = _last(records.unreadable, lambda each: (each.kind, each.external_id))
     if bad:
         columns = ("kind", "external_id", "reason", "raw")
-        connection.execute(sql.UNREADABLE, {**whose, "rows": _json(bad, columns)})
+        connection.execute(sql.UNREADABLE, {**owner, "rows": _json(bad, columns)})
         for statement, which in (
             (sql.LOOKED_AT_ORDERS, DataKind.ORDERS),
             (sql.LOOKED_AT_LISTINGS, DataKind.LISTINGS),
         ):
             ids = _ids(record.external_id for record in bad if record.kind == which)
             if ids:
-                connection.execute(statement, {**whose, "ids": ids})
+                connection.execute(statement, {**owner, "ids": ids})
     still = {(record.kind, record.external_id) for record in bad}
     well = {(kind.value, id_) for kind in DataKind for id_ in _readable(records, kind)}
     well |= {(kind.value, id_) for id_ in missing}
     rows = [{"kind": kind_, "external_id": id_} for kind_, id_ in sorted(well - still)]
     if rows:
-        connection.execute(sql.HEALED, {**whose, "rows": _dump(rows)})
+        connection.execute(sql.HEALED, {**owner, "rows": _dump(rows)})
 
 
 def _write_gone(
-    connection: Connection[Any], whose: Values, page: Page, step: PageStep, *, kind: DataKind
+    connection: Connection[Any], owner: Values, page: Page, step: PageStep, *, kind: DataKind
 ) -> None:
     missing = _ids(set(page.missing) - set(_ids_of(page.records, kind)))
     if missing and kind is DataKind.ORDERS:
-        connection.execute(sql.GONE_ORDERS, {**whose, "ids": missing})
+        connection.execute(sql.GONE_ORDERS, {**owner, "ids": missing})
     if missing and kind is DataKind.LISTINGS:
-        connection.execute(sql.GONE_LISTINGS, {**whose, "ids": missing})
+        connection.execute(sql.GONE_LISTINGS, {**owner, "ids": missing})
     if step.gone_since is not None:
         # Who began the walk and who saw a listing last may have clocks that are apart.
         since = step.gone_since - CLOCKS_APART_MAX
-        connection.execute(sql.REMOVED, {**whose, "since": since})
+        connection.execute(sql.REMOVED, {**owner, "since": since})
     if step.horizon_at is not None:
-        connection.execute(sql.HORIZON, {**whose, "horizon_at": step.horizon_at})
+        connection.execute(sql.HORIZON, {**owner, "horizon_at": step.horizon_at})
 
 
 class Warehouse:
@@ -187,13 +187,13 @@ class Warehouse:
 
     def rows(self, account_id: str) -> dict[str, dict[tuple[str, ...], dict[str, Any]]]:
         """Return all that is stored of an account: table, key and column to value."""
-        found: dict[str, dict[tuple[str, ...], dict[str, Any]]] = {}
+        tables: dict[str, dict[tuple[str, ...], dict[str, Any]]] = {}
         with guarded(), self._pool.connection() as connection, connection.transaction():
             cursor = connection.cursor(row_factory=dict_row)
             for table, key in sql.KEYS.items():
                 rows = cursor.execute(sql.ROWS.format(table=table), {"account_id": account_id})
-                found[table] = {tuple(row[name] for name in key): row for row in rows}
-        return found
+                tables[table] = {tuple(row[name] for name in key): row for row in rows}
+        return tables
 
 
 def orders_standing(pool: Pool, user_id: SellerId, *, now: datetime) -> tuple[Tier, int]:
@@ -227,9 +227,9 @@ def _last(records: Iterable[Record], key: Callable[[Record], object]) -> list[Re
 
 def _newest(customers: Iterable[Customer]) -> list[Customer]:
     """Return each customer once, as whoever knows them best tells."""
-    found: dict[str, Customer] = {}
+    newest: dict[str, Customer] = {}
     for customer in customers:
-        known = found.get(customer.external_id)
+        known = newest.get(customer.external_id)
         is_older = (
             known is not None
             and known.modified_at is not None
@@ -237,8 +237,8 @@ def _newest(customers: Iterable[Customer]) -> list[Customer]:
             and customer.modified_at < known.modified_at
         )
         if not is_older:
-            found[customer.external_id] = customer
-    return list(found.values())
+            newest[customer.external_id] = customer
+    return list(newest.values())
 
 
 def _readable(records: Records, kind: DataKind) -> list[str]:

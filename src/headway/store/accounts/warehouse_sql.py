@@ -65,12 +65,12 @@ def _upsert(
     """
     names, facts = ", ".join(columns), [name for name in columns if name != "external_id"]
     stamps = ["created_at", "updated_at", *(["checked_at"] if is_watched else [])]
-    told = {name: f"excluded.{name}" for name in facts}
+    excluded = {name: f"excluded.{name}" for name in facts}
     if is_old != "false":
-        told["modified_at"] = "coalesce(excluded.modified_at, row.modified_at)"
+        excluded["modified_at"] = "coalesce(excluded.modified_at, row.modified_at)"
     rows = f"({', '.join(f'row.{name}' for name in facts)})"
-    news = f"({', '.join(told.values())})"
-    sets = [f"{name} = {value}" for name, value in told.items()]
+    news = f"({', '.join(excluded.values())})"
+    sets = [f"{name} = {value}" for name, value in excluded.items()]
     sets += ["checked_at = excluded.checked_at"] if is_watched else []
     looks = f" OR {is_watched}" if is_watched else ""
     return f"""

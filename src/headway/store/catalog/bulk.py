@@ -82,8 +82,8 @@ class Bulks:
         """Count the listings of this shop that are due, up to a limit."""
         values = {"user_id": push_lease.shop.user_id, "now": now, "limit": limit}
         with guarded(), self._pool.connection() as connection:
-            told = connection.execute(COUNT, values).fetchone()
-        return int(told[0]) if told else 0
+            row = connection.execute(COUNT, values).fetchone()
+        return int(row[0]) if row else 0
 
     def waiting(self, push_lease: PushLease, *, now: datetime, limit: int) -> list[Change]:
         """Return the listings of this shop whose price is due to be written, oldest first."""
@@ -158,23 +158,23 @@ def plain_progress(progress: BulkProgress) -> dict[str, Any]:
     }
 
 
-def _progress(given: Mapping[str, Any]) -> BulkProgress:
-    target = given.get("target")
+def _progress(stored: Mapping[str, Any]) -> BulkProgress:
+    target = stored.get("target")
     place = target and UploadTarget(
         url=target["url"], parameters=tuple((name, value) for name, value in target["parameters"])
     )
     instants = {
-        name: datetime.fromisoformat(given[name])
+        name: datetime.fromisoformat(stored[name])
         for name in ("asked_at", "poll_at")
-        if name in given
+        if name in stored
     }
-    phase = Phase(given.get("phase", Phase.NEW))
-    return BulkProgress(**{**given, **instants, "phase": phase, "target": place})
+    phase = Phase(stored.get("phase", Phase.NEW))
+    return BulkProgress(**{**stored, **instants, "phase": phase, "target": place})
 
 
-def _write(given: Mapping[str, Any]) -> PriceWrite:
+def _write(stored: Mapping[str, Any]) -> PriceWrite:
     numbers = {
-        name: None if given[name] is None else Decimal(given[name])
+        name: None if stored[name] is None else Decimal(stored[name])
         for name in ("price", "compare_at", "cost")
     }
-    return PriceWrite(**{**given, **numbers})
+    return PriceWrite(**{**stored, **numbers})

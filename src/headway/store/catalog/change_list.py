@@ -271,11 +271,11 @@ def _walk(
         "seller": seller,
         "events": events,
     }
-    whose = "" if seller is None else "AND user_id = %(seller)s"
+    of_seller = "" if seller is None else "AND user_id = %(seller)s"
     beyond = "" if after is None else AFTER.format(sign=">" if mark.is_shown else ">=")
     rows, place = list[Any](), 0
     for near in (NEAR, ""):
-        statement = CHANGES.format(near=near, whose=whose, after=beyond)
+        statement = CHANGES.format(near=near, whose=of_seller, after=beyond)
         rows = connection.execute(statement, values).fetchall()
         if rows and rows[-1][-1] == events:
             break
@@ -304,8 +304,8 @@ def _told(
         if price_now is None and key not in later:
             price_now = after.standings.get(key, _Standing()).price
         later[key] = at
-        told = {**facts, "price_now": price_now, **fate}
-        changes.append(ObservedChange(at=at, user_id=SellerId(user_id), sku=Sku(sku), **told))
+        columns = {**facts, "price_now": price_now, **fate}
+        changes.append(ObservedChange(at=at, user_id=SellerId(user_id), sku=Sku(sku), **columns))
     return tuple(changes)
 
 

@@ -91,8 +91,8 @@ def count_listings(
         return _their_counts(connection, now, slack, seller)
     share = share_of(connection, "product_sync_schedule")
     rows = connection.execute(AGES, {"now": now, "percent": share.percent}).fetchall()
-    seen, is_estimate = sum(count for _, count, _ in rows), share.is_estimate
-    weight = share.size / seen if is_estimate and seen else 1.0
+    counted, is_estimate = sum(count for _, count, _ in rows), share.is_estimate
+    weight = share.size / counted if is_estimate and counted else 1.0
     by_age = {age: round(count * weight) for age, count, _ in rows}
     values = {"late": now - slack, "most": COUNT_MAX}
     overdue, failing, parked, in_call = connection.execute(BEHIND, values).fetchall()[0]
@@ -100,7 +100,7 @@ def count_listings(
         parked = by_age.get(PARKED, 0)
     ages_h = tuple(by_age.get(age, 0) for age in range(STALE + 1))
     counts = ListingCounts(
-        total=share.size if is_estimate else seen,
+        total=share.size if is_estimate else counted,
         fresh=sum(ages_h[:STALE]),
         stale=ages_h[STALE],
         unread=by_age.get(UNREAD, 0),
@@ -122,10 +122,10 @@ def _their_counts(
     values = {"now": now, "late": now - slack, "seller": seller, **bounds}
     (listed,) = connection.execute(THEIR_SIZE, values).fetchone() or (0,)
     is_large = listed > THEIRS_ALL_MAX
-    theirs = THEIR_AGES.format(theirs=SOME_OF_THEM if is_large else ALL_OF_THEM)
-    rows = connection.execute(theirs, values).fetchall()
-    seen = sum(row[1] for row in rows)
-    weight = listed / seen if is_large and seen else 1.0
+    statement = THEIR_AGES.format(theirs=SOME_OF_THEM if is_large else ALL_OF_THEM)
+    rows = connection.execute(statement, values).fetchall()
+    counted = sum(row[1] for row in rows)
+    weight = listed / counted if is_large and counted else 1.0
     by_age = {row[0]: round(row[1] * weight) for row in rows}
     ages_h = tuple(by_age.get(age, 0) for age in range(STALE + 1))
     overdue, failing, in_call = (
@@ -142,7 +142,7 @@ def _their_counts(
         overdue=overdue,
         in_call=in_call,
         paused=by_age.get(PAUSED, 0),
-        is_estimate=is_large or seen >= THEIRS_ALL_MAX,
+        is_estimate=is_large or counted >= THEIRS_ALL_MAX,
     )
     oldest = [row[2] for row in rows if row[0] >= 0 and row[2] is not None]
     return counts, ages_h, min(oldest, default=None)

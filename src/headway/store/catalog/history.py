@@ -127,11 +127,11 @@ class HistoryQueries:
     ) -> HistoryPage:
         """Return the next events of a SKU, the newest first; raises InvalidError for a cursor."""
         limit = max(1, min(limit, LIMIT_MAX))
-        asked = _Asked(seller=seller, kinds=kinds, after=_after(cursor), is_back=True)
-        values = {**asked.values, "sku": sku, "rows": limit + 1}
+        query = _Asked(seller=seller, kinds=kinds, after=_after(cursor), is_back=True)
+        values = {**query.values, "sku": sku, "rows": limit + 1}
         with guarded(), self._pool.connection() as connection:
             reader = connection.cursor(row_factory=class_row(HistoryEvent))
-            rows = reader.execute(PAGE.format(more=asked.where), values).fetchall()
+            rows = reader.execute(PAGE.format(more=query.where), values).fetchall()
         last = rows[limit - 1] if len(rows) > limit else None
         return HistoryPage(
             items=tuple(rows[:limit]),
@@ -176,16 +176,16 @@ class HistoryQueries:
         kinds: Collection[str] = (),
     ) -> Iterator[HistoryEvent]:
         """Yield every event from `since` until just before `until`, the oldest first."""
-        asked = _Asked(seller=seller, sku=sku, since=since, until=until)
+        query = _Asked(seller=seller, sku=sku, since=since, until=until)
         while True:
             with guarded(), self._pool.connection() as connection:
                 reader = connection.cursor(row_factory=class_row(HistoryEvent))
-                values = {**asked.values, "rows": self._chunk}
-                rows = reader.execute(SOME.format(more=asked.where), values).fetchall()
+                values = {**query.values, "rows": self._chunk}
+                rows = reader.execute(SOME.format(more=query.where), values).fetchall()
             yield from (row for row in rows if not kinds or row.kind in kinds)
             if len(rows) < self._chunk:
                 return
-            asked = replace(asked, after=(rows[-1].at, rows[-1].id))
+            query = replace(query, after=(rows[-1].at, rows[-1].id))
 
     def latest_reads(
         self, sku: Sku, *, keys: Sequence[LimitKey], now: datetime

@@ -90,9 +90,9 @@ class Listings:
     def count_skus(self) -> int:
         """Return how many SKUs take a seat: one that two sellers list takes one."""
         with guarded(), self._pool.connection() as connection:
-            found = connection.execute(COUNT_SKUS).fetchone()
-        assert found is not None
-        return int(found[0])
+            row = connection.execute(COUNT_SKUS).fetchone()
+        assert row is not None
+        return int(row[0])
 
 
 def enter(
@@ -145,5 +145,5 @@ def read_catalog(
 ) -> CatalogSummary:
     """Count a supplier's active listings of each hour; nobody else places any until we are done."""
     cursor.execute(LOCK)
-    found = dict(cursor.execute(loads, {"supplier": supplier}).fetchall())
-    return CatalogSummary(loads=tuple(found.get(hour, 0) for hour in range(HOURS)))
+    loads_by_hour = dict(cursor.execute(loads, {"supplier": supplier}).fetchall())
+    return CatalogSummary(loads=tuple(loads_by_hour.get(hour, 0) for hour in range(HOURS)))

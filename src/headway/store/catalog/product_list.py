@@ -284,8 +284,8 @@ def _way(piece: Piece, plain: ProductSort, cursor: str | None) -> ProductSort:
     """Choose how to find a piece; whoever began one way goes on that way."""
     ways: tuple[ProductSort, ...] = (LOOKED_UP, BEGINNING, ELSEWHERE)
     if plain is not ALL:
-        found = replace(LOOKED_UP, table=FOUND_ROWS, is_schedule=True, where=plain.where)
-        ways = (found, replace(plain, only=HOLDS))
+        matches = replace(LOOKED_UP, table=FOUND_ROWS, is_schedule=True, where=plain.where)
+        ways = (matches, replace(plain, only=HOLDS))
     if cursor is None:
         return ways[1 if piece.is_common else 0]
     name = cursors.name(cursor)
@@ -303,9 +303,9 @@ def _page(
     limit: int,
 ) -> ProductPage:
     after = _after(cursor, order)
-    given = {**values, **after, "rows": limit + 1}
+    bound = {**values, **after, "rows": limit + 1}
     with connection.cursor(row_factory=dict_row) as reader:
-        rows = reader.execute(order.view(goes_on=bool(after)), given).fetchall()
+        rows = reader.execute(order.view(goes_on=bool(after)), bound).fetchall()
         marks = [_marks(row) for row in rows]
         items = tuple(ProductView(**_typed(row)) for row in rows[:limit])
         if len(rows) > limit or (order.name == BEGINNING.name and len(rows) == limit):
@@ -316,7 +316,7 @@ def _page(
             return ProductPage(items=items, next_cursor=None)
         # The walk ended before the page was full: at the end of the way, or of our patience.
         way = order.walked(goes_on=bool(after), rows="one") + " OFFSET %(walk)s - 1"
-        last = reader.execute(way, {**given, "one": 1}).fetchone()
+        last = reader.execute(way, {**bound, "one": 1}).fetchone()
     end = None if last is None else cursors.encode(order.name, *(last[by] for by in order.by))
     return ProductPage(items=items, next_cursor=end)
 

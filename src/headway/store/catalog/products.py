@@ -198,9 +198,9 @@ class Products:
     def unscheduled_count(self, *, seller: SellerId | None = None) -> int:
         """Count the products that nothing keeps in step."""
         with guarded(), self._pool.connection() as connection:
-            told = connection.execute(COUNT_UNSCHEDULED, {"seller": seller}).fetchone()
-        assert told is not None, "a count always answers"
-        return int(told[0])
+            row = connection.execute(COUNT_UNSCHEDULED, {"seller": seller}).fetchone()
+        assert row is not None, "a count always answers"
+        return int(row[0])
 
     def unscheduled(
         self, *, seller: SellerId | None = None, after: tuple[str, str] = ("", ""), limit: int
@@ -252,12 +252,12 @@ def _refuse(cursor: Cursor[tuple[Any, ...]], refused: list[RefusedRow]) -> None:
     cursor.execute("ANALYZE arriving")
     cursor.execute(LOCK)
     cursor.execute(KEEP_SHOP_SKUS)
-    for found in REFUSALS:
-        for line, reason, *values in cursor.execute(REFUSE.format(found=found)).fetchall():
-            given = zip(COLUMNS, values, strict=True)
-            cells = {name: "" if value is None else str(value) for name, value in given}
+    for refusal in REFUSALS:
+        for line, reason, *values in cursor.execute(REFUSE.format(found=refusal)).fetchall():
+            columns = zip(COLUMNS, values, strict=True)
+            cells = {name: "" if value is None else str(value) for name, value in columns}
             refused.append(RefusedRow(line=line, reason=reason, cells=cells))
-    refused.sort(key=lambda each: each.line)
+    refused.sort(key=lambda part: part.line)
 
 
 def _write(
@@ -267,9 +267,9 @@ def _write(
     cursor.execute(REVALUE)
     cursor.execute(END_VISITS)
     cursor.execute(FORGET, {"now": now})
-    told = cursor.execute(WRITE, {"now": now}).fetchone()
-    assert told is not None, "a count always answers"
-    added, updated, entering = told
+    row = cursor.execute(WRITE, {"now": now}).fetchone()
+    assert row is not None, "a count always answers"
+    added, updated, entering = row
     enter_staged(cursor, policy=policy, now=now, priority=Priority.SCHEDULED)
     if added > MANY:  # else the first pushes are planned for the table as it was
         cursor.execute("ANALYZE product, product_sync_schedule")

@@ -134,8 +134,8 @@ class Publishing:
         if named is not None:
             return named
         with guarded(), self._pool.connection() as connection:
-            found = connection.execute(SHOPS, {"limit": NAMED_MAX}).fetchall()
-        match [user_id for (user_id,) in found]:
+            rows = connection.execute(SHOPS, {"limit": NAMED_MAX}).fetchall()
+        match [user_id for (user_id,) in rows]:
             case []:
                 raise ConflictError(f"no seller has a shop; {CONNECT.format(seller='NAME')}")
             case [only]:
@@ -158,27 +158,27 @@ class Publishing:
         Raises InvalidError that shows a part number that cannot be one, and ConflictError if the
         seller has no shop; then nothing was done.
         """
-        asked = _folded(skus)
+        requested = _folded(skus)
         with guarded(), self._pool.connection() as connection, connection.transaction():
             connection.execute(LOCK)
             _require_shop(connection, user_id)
-            parts = _judge(connection, user_id, asked, form)
+            parts = _judge(connection, user_id, requested, form)
             taken = [part for part in parts if part.status != REFUSED]
             fresh = [part.sku for part in taken if part.status == "requested"]
-            told = {"batch_id": batch_id, "fresh": fresh, "now": now}
-            values = _columns(user_id, taken) | told
+            batch = {"batch_id": batch_id, "fresh": fresh, "now": now}
+            values = _columns(user_id, taken) | batch
             for statement in (CLEAR, ASK, HURRY):
                 connection.execute(statement, values)
             keys = [(user_id, sku) for sku in fresh]
             enter(connection.cursor(), keys, policy=policy, now=now, priority=Priority.ONBOARDING)
-            seen = {part.sku: part for part in _read(connection, OF_SKUS, values)}
-        return [seen.get(part.sku, part) for part in parts]
+            stored = {part.sku: part for part in _read(connection, OF_SKUS, values)}
+        return [stored.get(part.sku, part) for part in parts]
 
     def owner(self, batch_id: str) -> SellerId | None:
         """Return whose batch it is; None if no part belongs to it."""
         with guarded(), self._pool.connection() as connection:
-            found = connection.execute(OWNER, (batch_id,)).fetchone()
-        return None if found is None else SellerId(found[0])
+            row = connection.execute(OWNER, (batch_id,)).fetchone()
+        return None if row is None else SellerId(row[0])
 
     def batch(self, batch_id: str, *, seller: SellerId | None = None) -> list[ImportedPart]:
         """Return the parts of a batch; none if there is no such batch, or not of this seller."""
@@ -192,36 +192,34 @@ class Publishing:
 
 
 def _folded(skus: Iterable[str]) -> list[Sku]:
-    asked = list(dict.fromkeys(sku_of(sku) for sku in skus))
-    if not asked:
+    requested = list(dict.fromkeys(sku_of(sku) for sku in skus))
+    if not requested:
         raise InvalidError("no part number was given")
-    if len(asked) > PARTS_MAX:
-        raise InvalidError(f"{len(asked):,} parts at once; ask for at most {PARTS_MAX:,}")
-    return asked
+    if len(requested) > PARTS_MAX:
+        raise InvalidError(f"{len(requested):,} parts at once; ask for at most {PARTS_MAX:,}")
+    return requested
 
 
 def _require_shop(connection: Conn, user_id: SellerId) -> None:
-    found = connection.execute(SHOP, (user_id,)).fetchone()
-    status, reason = found or ("", "")
+    row = connection.execute(SHOP, (user_id,)).fetchone()
+    status, reason = row or ("", "")
     if status == "connected":
         return
-    lacks = (
-        f"the shop of {user_id} is disconnected ({reason})" if found else f"{user_id} has no shop"
-    )
+    lacks = f"the shop of {user_id} is disconnected ({reason})" if row else f"{user_id} has no shop"
     raise ConflictError(f"{lacks}; {CONNECT.format(seller=user_id)}")
 
 
 def _judge(
-    connection: Conn, user_id: SellerId, asked: list[Sku], form: ShopSkuForm
+    connection: Conn, user_id: SellerId, skus: list[Sku], form: ShopSkuForm
 ) -> list[ImportedPart]:
     """Decide about each part: published, under way, to be requested, or refused."""
-    rows = connection.execute(STANDINGS, {"seller": user_id, "skus": asked}).fetchall()
+    rows = connection.execute(STANDINGS, {"seller": user_id, "skus": skus}).fetchall()
     found = {row[0]: _standing(*row, form=form) for row in rows}
     values = _columns(user_id, [part for part in found.values() if part.status == "requested"])
     owners = defaultdict(set)
     for name, sku in connection.execute(OWNERS, values):
         owners[name].add(sku)
-    parts = [_unless_taken(found[sku], owners) for sku in asked]
+    parts = [_unless_taken(found[sku], owners) for sku in skus]
     rivals = defaultdict(list)
     for part in parts:
         if part.status == "requested":

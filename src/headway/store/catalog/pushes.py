@@ -237,13 +237,15 @@ class Pushes:
         now: datetime,
     ) -> bool:
         """Write what a visit came to and end the lease; False if it is no longer ours."""
-        told: list[dict[str, Any]] = []
-        told += [{"id": id_, "skus": list(skus)} for id_, skus in (narrows or {}).items()]
-        told += [
+        changed: list[dict[str, Any]] = []
+        changed += [{"id": id_, "skus": list(skus)} for id_, skus in (narrows or {}).items()]
+        changed += [
             {"id": id_, "skus": list(skus), "kind": WriteKind.PRICE}
             for id_, skus in (unbulks or {}).items()
         ]
-        told += [{"id": id_, "progress": plain_progress(p)} for id_, p in (progress or {}).items()]
+        changed += [
+            {"id": id_, "progress": plain_progress(p)} for id_, p in (progress or {}).items()
+        ]
         ends = [(id_, "done", result) for id_, result in (closes or {}).items()]
         ends += [(id_, "void", result) for id_, result in (voids or {}).items()]
         values = {
@@ -257,12 +259,12 @@ class Pushes:
             "rows": json.dumps([_told(push) for push in pushed]),
             "events": json.dumps([fact for push in pushed for fact in _facts(push)]),
             "ends": json.dumps([{"id": i, "state": s, "result": r} for i, s, r in ends]),
-            "narrows": json.dumps(told),
+            "narrows": json.dumps(changed),
             "keeps_lease": keeps_lease,
         }
         with guarded(), self._pool.connection() as connection:
-            found = connection.execute(SETTLE, values).fetchone()
-        return found == (1,)
+            row = connection.execute(SETTLE, values).fetchone()
+        return row == (1,)
 
     def disconnect(self, shop: Shop, reason: str, *, now: datetime) -> None:
         """Stop visiting a shop whose grant is refused, and tell its seller why."""
@@ -298,43 +300,43 @@ def _intent(row: Sequence[Any]) -> Intent:
     return Intent(id=id_, kind=WriteKind(kind), skus=skus)
 
 
-def _told(each: Pushed) -> dict[str, Any]:
+def _told(push: Pushed) -> dict[str, Any]:
     """Return what is to be written about one listing, in the columns that the statement names."""
-    change, ids = each.change, each.ids
+    change, ids = push.change, push.ids
     return {
         "sku": change.sku,
         "shop_sku": change.shop_sku,
         "title": change.draft.title if change.draft else "",
         "version": change.desired_version,
-        "applied": None if each.applied is None else dict(each.applied),
-        "forgets_applied": each.forgets_applied,
+        "applied": None if push.applied is None else dict(push.applied),
+        "forgets_applied": push.forgets_applied,
         "product_id": ids and ids.product,
         "variant_id": ids and ids.variant,
         "item_id": ids and ids.item,
-        "forgets_ids": each.forgets_ids,
-        "handle": each.handle,
-        "status": each.status,
-        "former_status": each.former_status,
-        "variants_count": each.variants_count,
-        "is_verified": each.is_verified,
-        "retry_at": each.retry_at and each.retry_at.isoformat(),
-        "failures": each.failures,
-        "error": each.error,
-        "staging": each.staging,
-        "held_reason": each.held_reason,
-        "desired": each.desired and dict(each.desired),
+        "forgets_ids": push.forgets_ids,
+        "handle": push.handle,
+        "status": push.status,
+        "former_status": push.former_status,
+        "variants_count": push.variants_count,
+        "is_verified": push.is_verified,
+        "retry_at": push.retry_at and push.retry_at.isoformat(),
+        "failures": push.failures,
+        "error": push.error,
+        "staging": push.staging,
+        "held_reason": push.held_reason,
+        "desired": push.desired and dict(push.desired),
     }
 
 
-def _facts(each: Pushed) -> list[dict[str, Any]]:
+def _facts(push: Pushed) -> list[dict[str, Any]]:
     """Return the events of one listing."""
     return [
         {
-            "sku": each.change.sku,
+            "sku": push.change.sku,
             "kind": event.kind,
             "old": event.old and dict(event.old),
             "new": event.new and dict(event.new),
             "error": event.error,
         }
-        for event in each.events
+        for event in push.events
     ]

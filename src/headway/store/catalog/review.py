@@ -203,11 +203,11 @@ class _State:
         """Return what the supplier's quote makes of the shop, so that fetch knows it again."""
         if self.held_reason is None:
             return self.rejected or self.desired
-        seen = self.observed or {}
+        observed = self.observed or {}
         unpriced = {
             "price": None,
-            "cost": seen.get("net_price"),
-            "currency": seen.get("currency"),
+            "cost": observed.get("net_price"),
+            "currency": observed.get("currency"),
             "compare_at": None,
         }
         return self.proposed or unpriced
@@ -422,8 +422,8 @@ def _read(connection: Connection, keys: Sequence[Key]) -> list[_State]:
     """Return the states of these listings in their order; one never read has an empty one."""
     names = tuple(_State.__dataclass_fields__)
     rows = connection.execute(READ, _columns(keys)).fetchall()
-    found = {(row[0], row[1]): _State(**dict(zip(names, row, strict=True))) for row in rows}
-    return [found.get(key) or _State(user_id=key[0], sku=key[1]) for key in keys]
+    states = {(row[0], row[1]): _State(**dict(zip(names, row, strict=True))) for row in rows}
+    return [states.get(key) or _State(user_id=key[0], sku=key[1]) for key in keys]
 
 
 def _approved(state: _State) -> Ruling:

@@ -59,8 +59,8 @@ class Search:
         where = "true" if seller is None else "user_id = %(seller)s"
         row = connection.execute(LOOK.format(where=where), values).fetchone()
         assert row is not None, "a count always answers"
-        text, seen, hits = row
-        is_all = seen < self.probe
+        text, probed, hits = row
+        is_all = probed < self.probe
         # What is too short has no pieces to be looked up by.
-        is_common = hits * self.common >= seen or len(text) < GRAM
+        is_common = hits * self.common >= probed or len(text) < GRAM
         return Piece(text=text, is_common=is_common and not is_all)

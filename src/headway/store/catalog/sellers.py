@@ -198,9 +198,9 @@ class Sellers:
 
     def count_catalogs(self, now: datetime, user_ids: Collection[SellerId] | None = None) -> int:
         """Count the listings of all sellers, or of these; return whose number changed."""
-        asked = None if user_ids is None else sorted(user_ids)
+        chosen = None if user_ids is None else sorted(user_ids)
         with guarded(), self._pool.connection() as connection:
-            return connection.execute(COUNT, {"user_ids": asked, "now": now}).rowcount
+            return connection.execute(COUNT, {"user_ids": chosen, "now": now}).rowcount
 
     def names(self) -> list[SellerId]:
         """Return every seller that lists anything, chose anything or has a shop."""

@@ -206,7 +206,7 @@ def storefront_status(
 
     What calls have used was read before: a connection behind a wall does not see the limits.
     """
-    whose = _whose(seller)
+    condition = _whose(seller)
     values = {
         "shops": ROWS_SHOWN,
         "rows": ROWS_SHOWN,
@@ -215,18 +215,18 @@ def storefront_status(
         "now": now,
         "seller": seller,
     }
-    rows = connection.execute(SHOPS.format(whose=whose), values).fetchall()
-    asked = values | {"user_ids": [row[0] for row in rows]}
-    in_step, is_estimate = _in_step(connection, asked)
-    held = connection.execute(HELD.format(whose=whose), values).fetchall()
+    rows = connection.execute(SHOPS.format(whose=condition), values).fetchall()
+    bound = values | {"user_ids": [row[0] for row in rows]}
+    in_step, is_estimate = _in_step(connection, bound)
+    held = connection.execute(HELD.format(whose=condition), values).fetchall()
     return StorefrontStatus(
         shops=tuple(_shop(row, in_step, calls, resource_of(row[1]).key) for row in rows),
         shops_count=rows[0][-1] if rows else 0,
         is_estimate=is_estimate,
         held=tuple(_held(row) for row in held),
         held_count=held[0][-1] if held else 0,
-        failing=tuple(_failing(row) for row in connection.execute(FAILING, asked)),
-        written=_written(connection, values | {"day_ago": now - DAY}, whose),
+        failing=tuple(_failing(row) for row in connection.execute(FAILING, bound)),
+        written=_written(connection, values | {"day_ago": now - DAY}, condition),
     )
 
 
@@ -272,7 +272,7 @@ class ShopCallStats:
         return cls(
             points=points,
             breakers=dict(connection.execute(BREAKERS, values).fetchall()),
-            last={key: (at, said) for key, at, said in connection.execute(LAST_WRITES, values)},
+            last={key: (at, result) for key, at, result in connection.execute(LAST_WRITES, values)},
         )
 
 
@@ -333,8 +333,8 @@ def _failing(row: Sequence[Any]) -> Failing:
     return Failing(user_id=user_id, sku=sku, failures=failures, error=error, next_at=next_at)
 
 
-def _written(connection: Connection, values: Mapping[str, Any], whose: str) -> Written:
-    asked = {**values, "events": EVENTS_MAX}
-    statement = WRITTEN.format(whose=whose)
-    count, p50_s, p95_s, looked_at = connection.execute(statement, asked).fetchall()[0]
+def _written(connection: Connection, values: Mapping[str, Any], condition: str) -> Written:
+    bound = {**values, "events": EVENTS_MAX}
+    statement = WRITTEN.format(whose=condition)
+    count, p50_s, p95_s, looked_at = connection.execute(statement, bound).fetchall()[0]
     return Written(count=count, p50_s=p50_s, p95_s=p95_s, is_partial=looked_at >= EVENTS_MAX)

@@ -83,27 +83,27 @@ class SupplierQueries:
             cursor = connection.cursor(row_factory=class_row(SupplierRow))
             return cursor.execute(SOME, {"after": after, "limit": limit}).fetchall()
 
-    def views(self, asked: Mapping[LimitKey, SupplierRow], now: datetime) -> list[SupplierView]:
+    def views(self, suppliers: Mapping[LimitKey, SupplierRow], now: datetime) -> list[SupplierView]:
         """Return how these stand, in the same order; `asked` maps limit keys."""
         values = {
-            "names": [supplier.name for supplier in asked.values()],
-            "limit_keys": list(asked),
+            "names": [supplier.name for supplier in suppliers.values()],
+            "limit_keys": list(suppliers),
             "now": now,
             "day_ago": now - DAY,
         }
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(FIGURES, values).fetchall()
-            breakers = Breakers(Lent(connection)).load_all(list(asked))
-        figures = {name: told for name, *told in rows}
+            breakers = Breakers(Lent(connection)).load_all(list(suppliers))
+        figures = {name: columns for name, *columns in rows}
         return [
             _view(row, *figures[row.name], breaker=breakers[limit_key])
-            for limit_key, row in asked.items()
+            for limit_key, row in suppliers.items()
         ]
 
-    def worst(self, asked: Mapping[LimitKey, SupplierRow], *, limit: int) -> list[SupplierName]:
+    def worst(self, suppliers: Mapping[LimitKey, SupplierRow], *, limit: int) -> list[SupplierName]:
         """Return who does not answer, for the longest time first, then whose reads are oldest."""
-        names = [supplier.name for supplier in asked.values()]
-        values = {"names": names, "limit_keys": list(asked), "limit": limit}
+        names = [supplier.name for supplier in suppliers.values()]
+        values = {"names": names, "limit_keys": list(suppliers), "limit": limit}
         with guarded(), self._pool.connection() as connection:
             return [name for (name,) in connection.execute(WORST, values).fetchall()]
 

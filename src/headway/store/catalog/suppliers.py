@@ -101,9 +101,9 @@ class Suppliers:
         """Return one by its name; raises NotFoundError, a slip must show."""
         with guarded(), self._pool.connection() as connection:
             cursor = connection.cursor(row_factory=class_row(SupplierRow))
-            found = cursor.execute(ONE, {"name": name}).fetchone()
-        if found is not None:
-            return found
+            row = cursor.execute(ONE, {"name": name}).fetchone()
+        if row is not None:
+            return row
         close = get_close_matches(name, self.names(), n=1)
         hint = f"did you mean {close[0]}?" if close else "see: headway supplier list"
         raise NotFoundError(f"there is no supplier {name}; {hint}")
@@ -136,21 +136,21 @@ class Suppliers:
             "options": Jsonb(row.options),
             "now": now,
         }
-        told = {"name": row.name, "client_id": row.client_id}
+        details = {"name": row.name, "client_id": row.client_id}
         with guarded(), self._pool.connection() as connection, connection.transaction():
             try:
-                found = connection.execute(ADD, values).fetchone()
+                added = connection.execute(ADD, values).fetchone()
             except UniqueViolation:
                 raise ConflictError(
                     f"another supplier has the client id {row.client_id}; one limit binds both"
                 ) from None
-            if found is None:
+            if added is None:
                 raise ConflictError(
                     f"{row.name} is, or was, asked by another client id or at another address; add"
                     " this one under another name"
                 )
-            connection.execute(TELL, _event("supplier_added", new=told, now=now))
-        return bool(found[0])
+            connection.execute(TELL, _event("supplier_added", new=details, now=now))
+        return bool(added[0])
 
     def remove(self, name: SupplierName, *, now: datetime) -> None:
         """Forget a supplier; raises NotFoundError, and ConflictError while a seller buys there."""
@@ -184,8 +184,8 @@ class Suppliers:
                 return 0
             connection.execute(CHOOSE, values)
             moved = connection.execute(MOVE, values).rowcount
-            told = _event("supplier_chosen", old={"name": old}, new={"name": name}, now=now)
-            connection.execute(TELL, {**told, "user_id": user_id})
+            event = _event("supplier_chosen", old={"name": old}, new={"name": name}, now=now)
+            connection.execute(TELL, {**event, "user_id": user_id})
         return moved
 
 

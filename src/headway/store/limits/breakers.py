@@ -32,7 +32,7 @@ class Breakers:
         """Return the breakers of all these."""
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(LOAD, (list(limit_keys),)).fetchall()
-        found = {
+        breakers = {
             limit_key: Breaker(
                 failures=failures,
                 trips=trips,
@@ -42,7 +42,7 @@ class Breakers:
             )
             for limit_key, failures, trips, open_until, opened_at, reason in rows
         }
-        return {limit_key: found.get(limit_key, Breaker()) for limit_key in limit_keys}
+        return {limit_key: breakers.get(limit_key, Breaker()) for limit_key in limit_keys}
 
     def save(self, limit_key: LimitKey, breaker: Breaker) -> None:
         """Keep it."""

@@ -173,8 +173,8 @@ class PostgresLimiter(LimiterVerbs):
         except StoreError:
             self._doubt()
             raise
-        answer, seen = done
-        self._seen.update(dict.fromkeys(keys, seen))
+        answer, clocks = done
+        self._seen.update(dict.fromkeys(keys, clocks))
         return answer
 
     def within(self, connection: Connection) -> "LimiterWithin":
@@ -194,11 +194,11 @@ class PostgresLimiter(LimiterVerbs):
         """Apply the transition in a transaction that is under way."""
         try:
             with guarded():
-                answer, seen = self._operate(connection, keys, transition, report)
+                answer, clocks = self._operate(connection, keys, transition, report)
         except StoreError:
             self._doubt()
             raise
-        self._seen.update(dict.fromkeys(keys, seen))
+        self._seen.update(dict.fromkeys(keys, clocks))
         return answer
 
     def create(self, keys: Sequence[str]) -> None:
@@ -311,8 +311,8 @@ class PostgresLimiter(LimiterVerbs):
         is_known = (started_at, lineage) == self._lineage and rules == self._rules[key]
         if not is_known or not stored:
             return None
-        seen = _Seen(load(stored), lineage, started_at, xmin, before_s, told_us)
-        return seen if self._clock.is_real else self._now(seen)
+        peeked = _Seen(load(stored), lineage, started_at, xmin, before_s, told_us)
+        return peeked if self._clock.is_real else self._now(peeked)
 
     def _now(self, row: _Seen) -> _Seen:
         """Return the row with what a clock that is not the server's shows now."""
@@ -331,9 +331,9 @@ class PostgresLimiter(LimiterVerbs):
         rows = _read(conn, LOCK, keys)
         if len(rows) < len(keys):
             raise StoreError("the limiter's rows have vanished; they are made anew, try again")
-        seen = self._look(conn)
+        clocks = self._look(conn)
         # From before the last look to after this one: a slow reply must not pass for a jump.
-        after_s, now_us = self._clock.monotonic(), seen[1]
+        after_s, now_us = self._clock.monotonic(), clocks[1]
         lineage = self._find_lineage(conn, rows)
         opened = enter(
             self.resources,
@@ -346,25 +346,25 @@ class PostgresLimiter(LimiterVerbs):
         self._write(conn, rows, {**opened.states, **moved.states}, lineage, opened.answer)
         for note in (*opened.notes, *moved.notes):
             _note(conn, note, report or CallReport())
-        return moved.answer, seen
+        return moved.answer, clocks
 
     def _look(self, conn: Connection) -> tuple[float, int]:
         """Return our monotonic seconds just before the look at the clock, and what it showed."""
         before_s = self._clock.monotonic()
         if not self._clock.is_real:
             return before_s, at_us(self._clock.now())
-        told = conn.execute(CLOCK).fetchone()
-        assert told is not None
-        return before_s, int(told[0])
+        row = conn.execute(CLOCK).fetchone()
+        assert row is not None
+        return before_s, int(row[0])
 
     def _find_lineage(self, conn: Connection, rows: Mapping[str, _Row]) -> str:
         """Return which past this server has; asked anew only when another server answers."""
         started_at = next(iter(rows.values())).started_at
         if self._lineage is None or self._lineage[0] != started_at:
             may_read = conn.execute(MAY_READ_LINEAGE).fetchone() == (True,)
-            told = conn.execute(LINEAGE if may_read else LINEAGE_GUESS).fetchone()
-            assert told is not None
-            self._lineage = (started_at, str(told[0]))
+            row = conn.execute(LINEAGE if may_read else LINEAGE_GUESS).fetchone()
+            assert row is not None
+            self._lineage = (started_at, str(row[0]))
         return self._lineage[1]
 
     def _write(

@@ -85,8 +85,8 @@ class Budget:
         spent = f"{self.used + self.reserved:,.0f} of {name}'s {self.limit:,.0f} calls"
         if share is DayShare.PAID or self.left < CALLS_MIN:
             return f"{spent} in 24 h are used or reserved"
-        whom = "sellers who pay" if share is DayShare.FREE else "what is new"
-        return f"the last {self.left:,.0f} of {name}'s day are left to {whom}"
+        others = "sellers who pay" if share is DayShare.FREE else "what is new"
+        return f"the last {self.left:,.0f} of {name}'s day are left to {others}"
 
 
 def read_budgets(
@@ -147,7 +147,7 @@ def _budget(
         _uses(quota, meter),
         limit=limit,
         reserved=reserved,
-        wanted=pace({hour: each.used for hour, each in by_hour.items()}, now),
+        wanted=pace({hour: use.used for hour, use in by_hour.items()}, now),
         now=now,
     )
     return Budget(

@@ -162,8 +162,8 @@ class FreshnessSamples:
 
     def latest(self) -> Freshness | None:
         """Return the last sample; None before the first."""
-        found = self._read(LATEST, {})
-        return found[0] if found else None
+        samples = self._read(LATEST, {})
+        return samples[0] if samples else None
 
     def series(self, since: datetime, *, points_max: int = POINTS_MAX) -> tuple[Freshness, ...]:
         """Return the samples since then, the oldest first, thinned to about so many."""

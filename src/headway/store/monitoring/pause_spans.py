@@ -33,7 +33,7 @@ def spans(
     connection: Connection[Any], since: datetime, now: datetime, *, supplier: SupplierName
 ) -> list[Span]:
     """Return what was paused of a supplier's since then; what still is ends now."""
-    found: list[Span] = []
+    ended: list[Span] = []
     running = {
         (pause.kind.value, pause.seller, pause.sku, pause.supplier): Span(
             seller=pause.seller, sku=pause.sku, starts_at=max(since, pause.since), ends_at=now
@@ -50,8 +50,8 @@ def spans(
             begun = begun or _from(seller, sku, at, now)
             running[key] = replace(begun, ends_at=min(now, until or now))
         elif begun is not None:
-            found.append(replace(begun, ends_at=at))
-    return [*found, *running.values()]
+            ended.append(replace(begun, ends_at=at))
+    return [*ended, *running.values()]
 
 
 def _from(seller: SellerId | None, sku: Sku | None, at: datetime, now: datetime) -> Span:

@@ -92,8 +92,8 @@ class Processes:
         }
         with guarded(), self._pool.connection() as connection:
             asked_at = wall.now()
-            told = connection.execute(TOLD).fetchall()[0][0]
-            ahead = -clock_offset(told, asked_at=asked_at, answered_at=wall.now())
+            server_at = connection.execute(TOLD).fetchall()[0][0]
+            ahead = -clock_offset(server_at, asked_at=asked_at, answered_at=wall.now())
             values["ahead_ms"] = ahead / timedelta(milliseconds=1)
             connection.execute(SEE, values)
             connection.execute(FORGET, (10 * SILENT,))
@@ -113,9 +113,9 @@ class Processes:
         return [Process(**dict(zip(names, row, strict=True))) for row in rows]
 
 
-def clock_offset(told: datetime, *, asked_at: datetime, answered_at: datetime) -> timedelta:
+def clock_offset(server_at: datetime, *, asked_at: datetime, answered_at: datetime) -> timedelta:
     """Return how far the server's clock is before ours.
 
     It was looked at somewhere between the question and the answer; only what lies outside counts.
     """
-    return told - max(asked_at, min(told, answered_at))
+    return server_at - max(asked_at, min(server_at, answered_at))

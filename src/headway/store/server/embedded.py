@@ -184,8 +184,8 @@ class EmbeddedServer:
             with psycopg.connect(self.dsn("postgres"), autocommit=True, connect_timeout=5) as conn:
                 yield conn
         except psycopg.Error as error:
-            said = str(error).strip().partition("\n")[0]
-            raise StoreError(f"the embedded database in {self.data_dir}: {said}") from error
+            message = str(error).strip().partition("\n")[0]
+            raise StoreError(f"the embedded database in {self.data_dir}: {message}") from error
 
     def _boot(self) -> None:
         (self.data_dir / "server.json").unlink(missing_ok=True)

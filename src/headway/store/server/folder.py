@@ -40,9 +40,9 @@ def explained(data_dir: Path) -> Iterator[None]:
             " set HEADWAY_DATA_DIR to a folder you may write to, with 200 MB free"
         ) from error
     except psycopg.Error as error:
-        said = str(error).strip().partition("\n")[0]
+        message = str(error).strip().partition("\n")[0]
         raise ConfigError(
-            f"the embedded database in {data_dir} does not let us in: {said};"
+            f"the embedded database in {data_dir} does not let us in: {message};"
             f" if {data_dir / 'password'} was changed, put the old one back"
         ) from error
 

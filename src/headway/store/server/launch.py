@@ -50,9 +50,9 @@ class Programs:
 def find_programs(major: int | None = None) -> Programs:
     """Find the newest PostgreSQL, the wheel's before the system's; of that major if given."""
     for folder in _candidates():
-        found = _version(folder)
-        if found is not None and major in {None, found}:
-            return Programs(folder=folder, major=found)
+        version = _version(folder)
+        if version is not None and major in {None, version}:
+            return Programs(folder=folder, major=version)
     if major is not None:
         raise ConfigError(
             f"the embedded database was made by PostgreSQL {major}, which is not installed here;"
@@ -66,7 +66,7 @@ def find_programs(major: int | None = None) -> Programs:
 def _candidates() -> list[Path]:
     spec = find_spec(WHEEL)  # not imported: the wrapper has side effects, the binaries have none
     homes = [Path(place) for place in (spec and spec.submodule_search_locations) or ()]
-    wheel = [found.parent for home in homes for found in home.glob("pginstall*/bin/postgres")]
+    wheel = [program.parent for home in homes for program in home.glob("pginstall*/bin/postgres")]
     system = [path for pattern in SYSTEM_FOLDERS for path in Path("/").glob(pattern)]
     on_path = shutil.which("postgres")
     return [
@@ -83,12 +83,12 @@ def _number(folder: Path) -> int:
 
 def _version(folder: Path) -> int | None:
     try:
-        said = subprocess.run(  # noqa: S603 - a path we found ourselves
+        output = subprocess.run(  # noqa: S603 - a path we found ourselves
             [folder / "postgres", "--version"], capture_output=True, text=True, check=True
         ).stdout
     except (OSError, subprocess.CalledProcessError):
         return None
-    number = re.search(r"(\d+)", said)
+    number = re.search(r"(\d+)", output)
     return int(number.group()) if number and (folder / "initdb").exists() else None
 
 

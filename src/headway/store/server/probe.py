@@ -106,7 +106,7 @@ def probe(pool: Pool) -> ServerFacts:
     )
 
 
-def _pooling(one: "psycopg.Connection[Any]", other: "psycopg.Connection[Any]") -> Pooling:
+def _pooling(first: "psycopg.Connection[Any]", other: "psycopg.Connection[Any]") -> Pooling:
     """Tell what stands between, by the backends that two clients meet in turns.
 
     A pooler has backend numbers of its own to give out, so what it told at the login is not what
@@ -115,11 +115,11 @@ def _pooling(one: "psycopg.Connection[Any]", other: "psycopg.Connection[Any]") -
     """
     met: dict[int, set[int]] = {0: set(), 1: set()}
     for _ in range(ROUNDS):
-        for number, connection in enumerate((one, other)):
+        for number, connection in enumerate((first, other)):
             row = connection.execute("SELECT pg_backend_pid()").fetchone()
             assert row is not None
             met[number].add(row[0])
-    if met == {0: {one.info.backend_pid}, 1: {other.info.backend_pid}}:
+    if met == {0: {first.info.backend_pid}, 1: {other.info.backend_pid}}:
         return Pooling.NONE
     if met[0].isdisjoint(met[1]) and len(met[0]) == len(met[1]) == 1:
         return Pooling.SESSION

@@ -209,8 +209,8 @@ class Markets:
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(OLDEST, self._whose).fetchone()
         assert row is not None, "an expression always answers"
-        found: datetime | None = row[0]
-        return found
+        oldest_at: datetime | None = row[0]
+        return oldest_at
 
     def ages_min(self, now: datetime) -> Mapping[int, int]:
         """Return how many SKUs were last read that many minutes ago."""

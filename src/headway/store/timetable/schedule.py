@@ -178,8 +178,8 @@ class Schedule:
         else:
             rows = [{name: row[name] for name in row if name not in NEWS_COLUMNS} for row in rows]
         # A column that is not named is NULL.
-        told = [{name: row[name] for name in row if row[name] is not None} for row in rows]
-        values["rows"] = json.dumps(told, default=str)
+        columns = [{name: row[name] for name in row if row[name] is not None} for row in rows]
+        values["rows"] = json.dumps(columns, default=str)
         return len(settlements) - self._number(statement, values)
 
     def listed(self) -> int:
@@ -212,9 +212,9 @@ class Schedule:
 
     def _number(self, statement: str, values: Mapping[str, Any]) -> int:
         with guarded(), self._pool.connection() as connection:
-            told = connection.execute(statement, values).fetchone()
-        assert told is not None, "a count always answers"
-        return int(told[0])
+            row = connection.execute(statement, values).fetchone()
+        assert row is not None, "a count always answers"
+        return int(row[0])
 
 
 def _listing(row: tuple[Any, ...]) -> Listing:
@@ -224,16 +224,16 @@ def _listing(row: tuple[Any, ...]) -> Listing:
     return Listing(**{**values, "priority": Priority(values["priority"]), "evidence": evidence})
 
 
-def _settled(each: Settlement) -> dict[str, Any]:
+def _settled(settlement: Settlement) -> dict[str, Any]:
     """Return a settlement in the columns that the statement names."""
-    status = "success" if each.is_good_read else "failed"
-    seen, before = each.observed, each.listing
-    observed = seen and seen.as_json()
+    status = "success" if settlement.is_good_read else "failed"
+    observation, before = settlement.observed, settlement.listing
+    observed = observation and observation.as_json()
     # What did not change stays as it is stored; its hash would take long to work out.
-    news = None if each.outcome is Outcome.UNCHANGED else seen
+    news = None if settlement.outcome is Outcome.UNCHANGED else observation
     # A failure says nothing about a price that waits for a person.
-    held = (each.held_reason, each.proposed, each.rejected)
-    if not each.is_good_read:
+    held = (settlement.held_reason, settlement.proposed, settlement.rejected)
+    if not settlement.is_good_read:
         held = (held[0] or before.held_reason, held[1] or before.proposed, before.rejected)
     held_before = (before.held_reason, before.proposed, before.rejected)
     return {
@@ -241,49 +241,49 @@ def _settled(each: Settlement) -> dict[str, Any]:
         "fence": before.fence,
         "user_id": before.user_id,
         "sku": before.sku,
-        "sync_status": "parked" if each.is_parked else status,
-        "priority": each.priority.value,
+        "sync_status": "parked" if settlement.is_parked else status,
+        "priority": settlement.priority.value,
         "was_priority": before.priority.value,
-        "next_sync_at": each.next_sync_at.isoformat(),
+        "next_sync_at": settlement.next_sync_at.isoformat(),
         "was_due_at": before.next_sync_at.isoformat(),
-        "stops": each.is_parked or each.is_blocked,
-        "outcome": each.outcome.value,
-        "error": each.error,
-        "failures": each.failures,
-        "missing_count": each.missing_count,
-        "suspicion": each.suspicion,
+        "stops": settlement.is_parked or settlement.is_blocked,
+        "outcome": settlement.outcome.value,
+        "error": settlement.error,
+        "failures": settlement.failures,
+        "missing_count": settlement.missing_count,
+        "suspicion": settlement.suspicion,
         "hash": news and news.fingerprint(),
         "price": None if news is None or news.price is None else str(news.price),
         "quantity": None if news is None else news.quantity,
         "locations": news and dict(news.quantities),
         "observed": observed,
-        "desired": each.desired,
+        "desired": settlement.desired,
         "desired_version": before.desired_version,
         "was_held": before.held_reason is not None,
         **dict(zip(("held_reason", "proposed", "rejected"), held, strict=True)),
-        "has_moved": each.has_moved,
-        "staging": each.staging and asdict(each.staging),
+        "has_moved": settlement.has_moved,
+        "staging": settlement.staging and asdict(settlement.staging),
         "batch_id": before.batch_id,
-        "family": each.family,
-        **{name: getattr(each.evidence, name, None) for name in EVIDENCE_COLUMNS},
+        "family": settlement.family,
+        **{name: getattr(settlement.evidence, name, None) for name in EVIDENCE_COLUMNS},
         "changes_state": (observed is not None and observed != before.observed)
-        or each.changes_desired
+        or settlement.changes_desired
         or held != held_before
-        or each.staging is not None,
+        or settlement.staging is not None,
     }
 
 
-def _facts(each: Settlement) -> list[dict[str, Any]]:
+def _facts(settlement: Settlement) -> list[dict[str, Any]]:
     """Return the events of a settlement."""
     return [
         {
-            "id": each.listing.id,
-            "user_id": each.listing.user_id,
-            "sku": each.listing.sku,
+            "id": settlement.listing.id,
+            "user_id": settlement.listing.user_id,
+            "sku": settlement.listing.sku,
             "kind": event.kind,
             "old": event.old and dict(event.old),
             "new": event.new and dict(event.new),
             "error": event.error,
         }
-        for event in each.events
+        for event in settlement.events
     ]

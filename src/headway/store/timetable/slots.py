@@ -295,8 +295,8 @@ class Timetable:
             values = {**asdict(new), "next_sync_at": due_at, "id": row.id, "now": now}
             connection.execute(MOVE, values)
             if new != row.slot:
-                told = {"old": Jsonb(asdict(row.slot)), "new": Jsonb(asdict(new)), "now": now}
-                connection.execute(TELL, {**key, **told})
+                change = {"old": Jsonb(asdict(row.slot)), "new": Jsonb(asdict(new)), "now": now}
+                connection.execute(TELL, {**key, **change})
         return MovedSlot(
             user_id=user_id,
             sku=sku,

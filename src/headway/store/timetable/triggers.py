@@ -49,13 +49,13 @@ class Triggers:
         One that is paused goes first when it is resumed. Raises NotFoundError for strangers; then
         nothing is done.
         """
-        asked = list(dict.fromkeys(skus))
-        values = {"user_id": user_id, "skus": asked, "reason": reason or None, "now": now}
+        chosen = list(dict.fromkeys(skus))
+        values = {"user_id": user_id, "skus": chosen, "reason": reason or None, "now": now}
         with guarded(), self._pool.connection() as connection, connection.transaction():
             rows = {row[0]: row for row in connection.execute(ASK, values)}
-            _assert_listed(user_id, asked, rows)
+            _assert_listed(user_id, chosen, rows)
             pauses = standing(connection, now, seller=user_id)
-            rulings = [_ruled(user_id, rows[sku], pauses, now) for sku in asked]
+            rulings = [_ruled(user_id, rows[sku], pauses, now) for sku in chosen]
             done = [ruling.sku for ruling in rulings if ruling.is_done]
             if done:
                 connection.execute(TRIGGER, {**values, "skus": done})
@@ -81,8 +81,8 @@ def _ruled(user_id: SellerId, row: Sequence[Any], pauses: Sequence[Pause], now: 
     return Ruling(user_id=user_id, sku=sku, is_done=is_done, said=said)
 
 
-def _assert_listed(user_id: SellerId, asked: Sequence[Sku], rows: dict[Sku, Any]) -> None:
-    unknown = [sku for sku in asked if sku not in rows]
+def _assert_listed(user_id: SellerId, skus: Sequence[Sku], rows: dict[Sku, Any]) -> None:
+    unknown = [sku for sku in skus if sku not in rows]
     if unknown:
         more = f" and {len(unknown) - NAMED_MAX} more" if len(unknown) > NAMED_MAX else ""
         named = ", ".join(unknown[:NAMED_MAX])
