@@ -64,7 +64,7 @@ class AlertStates:
                 return None
             states = _load(connection, now)
             decision = next_states(states, found, now)
-            before = {each.key: each for each in states}
+            before = {state.key: state for state in states}
             for state in decision.kept:
                 if before.get(state.key) != state:
                     connection.execute(SAVE, _values(state))
