@@ -5,8 +5,8 @@ Decides what a broken exchange and a status mean. It does not read bodies: that 
 
 import logging
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.cookiejar import DefaultCookiePolicy
@@ -80,19 +80,55 @@ def exchange(
 
     What is in `hide` is cut from the body, should the other side echo it.
     """
+    body = bytearray()
+    response = download(
+        client,
+        request,
+        clock=clock,
+        timeout_s=timeout_s,
+        provider=provider,
+        write=body.extend,
+        bytes_max=BODY_BYTES_MAX,
+        hide=hide,
+    )
+    return replace(response, body=response.body or _without(bytes(body), hide))
+
+
+def download(
+    client: httpx.Client,
+    request: httpx.Request,
+    *,
+    clock: Clock,
+    timeout_s: float,
+    provider: str,
+    write: Callable[[bytes], object],
+    bytes_max: int,
+    hide: Collection[str] = (),
+) -> HttpResponse:
+    """Send one request and write its body piece by piece; raises ProviderError.
+
+    Only the body of an error status is in the response; it is short.
+    """
     deadline_s = clock.monotonic() + timeout_s
+    error_body = bytearray()
     try:
         response = client.send(request, stream=True)
         try:
-            body = _read(response, clock=clock, deadline_s=deadline_s, provider=provider)
+            is_error = response.status_code >= httpx.codes.BAD_REQUEST
+            _read(
+                response,
+                error_body.extend if is_error else write,
+                bytes_max=BODY_BYTES_MAX if is_error else bytes_max,
+                clock=clock,
+                deadline_s=deadline_s,
+                provider=provider,
+            )
         finally:
             response.close()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         # The text of such an error may quote a header, and a header may be a secret.
         raise _broken(error, provider) from None
-    for secret in hide:
-        if len(secret) >= HIDDEN_CHARS_MIN:
-            body = body.replace(secret.encode(), b"***")
+    body = _without(bytes(error_body), hide)
     return HttpResponse(status=response.status_code, headers=response.headers, body=body)
 
 
@@ -119,25 +155,43 @@ def retry_after_s(headers: httpx.Headers) -> float | None:
     return min(max((until - said_at).total_seconds(), 0.0), RETRY_AFTER_S_MAX)
 
 
-def _read(response: httpx.Response, *, clock: Clock, deadline_s: float, provider: str) -> bytes:
-    """Read the body against the deadline; of an error's body, whatever comes is enough."""
-    body = bytearray()
-    is_error = response.status_code >= httpx.codes.BAD_REQUEST
+def _without(body: bytes, hide: Collection[str]) -> bytes:
+    """Return a body without these secrets."""
+    for secret in hide:
+        if len(secret) >= HIDDEN_CHARS_MIN:
+            body = body.replace(secret.encode(), b"***")
+    return body
+
+
+def _read(
+    response: httpx.Response,
+    write: Callable[[bytes], object],
+    *,
+    bytes_max: int,
+    clock: Clock,
+    deadline_s: float,
+    provider: str,
+) -> None:
+    """Read the body before the deadline; the body of an error may be incomplete."""
+    size, is_error = 0, response.status_code >= httpx.codes.BAD_REQUEST
     if not is_error and response.headers.get("content-encoding", "identity") != "identity":
         raise UnreadableError(f"{provider} sent a compressed reply unasked", provider=provider)
     try:
         for chunk in response.iter_raw():
-            body += chunk
-            if len(body) > BODY_BYTES_MAX:
+            size += len(chunk)
+            if size > bytes_max:
                 if is_error:
                     break
-                raise UnreadableError(f"{provider} sent more than 5 MB", provider=provider)
+                megabytes = bytes_max // 1_000_000
+                raise UnreadableError(
+                    f"{provider} sent more than {megabytes} MB", provider=provider
+                )
+            write(chunk)
             if clock.monotonic() > deadline_s:
                 raise httpx.ReadTimeout("the call's deadline has passed")
     except httpx.HTTPError:
         if not is_error:
             raise
-    return bytes(body)
 
 
 def _broken(error: Exception, provider: str) -> ProviderError:

@@ -36,6 +36,8 @@ LIFE_S_DEFAULT = 3600
 LIFE_S_MIN, LIFE_S_MAX = 180, 86_400
 LEASE_MARGIN_S = 10.0
 TOKEN_CHARS_MAX = 16_384
+# The token requests in the order in which they must be made.
+STEPS = (AuthStep.OAUTH, AuthStep.PART_TOKEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +142,7 @@ class BoeingSupplier:
         """Ask for these SKUs; raises ConnectorError."""
         assert 0 < len(skus) <= self._seats, f"{len(skus)} SKUs for {self._seats} seats"
         used = self._tokens
-        if not used.keys() >= set(AuthStep):
+        if not used.keys() >= set(STEPS):
             raise UnauthorizedError("no tokens for boeing yet; none was sent", provider=PROVIDER)
         oauth, part = used[AuthStep.OAUTH].text, used[AuthStep.PART_TOKEN].text
         request = self._client.build_request(
@@ -215,7 +217,7 @@ class BoeingSupplier:
 
     def _missing_step(self) -> AuthStep | None:
         alive_until = self._clock.now() + EARLY
-        for step in AuthStep:
+        for step in STEPS:
             token = self._tokens.get(step)
             if token is None or token.expires_at <= alive_until:
                 return step
