@@ -80,6 +80,8 @@ def _print(views: Iterable[ProviderView], broken: Iterable[BrokenPlugin]) -> Non
 def _limits(provider: Provider, settings: Settings) -> Iterable[str]:
     for name, resource in provider.limits(settings).items():
         yield f"{name}: {_described(resource)}"
+    if provider.supplier is not None and provider.supplier.main is None:
+        yield "one for each supplier, as its options say"
     if provider.keyed_limit is not None:
         yield provider.keyed_limit.summary
 

@@ -13,6 +13,7 @@ from headway import __version__
 from headway.errors import ConfigError
 from headway.providers.boeing.provider import BOEING
 from headway.providers.etsy.provider import ETSY
+from headway.providers.feed.provider import FEED
 from headway.providers.printify.provider import PRINTIFY
 from headway.providers.provider import PlatformRole, Provider, StorefrontRole, SupplierRole
 from headway.providers.shopify.provider import SHOPIFY
@@ -20,7 +21,7 @@ from headway.providers.shopify.provider import SHOPIFY
 GROUP = "headway.providers"
 OURS = "built in"
 BUILT_IN: Mapping[str, Provider] = {
-    provider.name: provider for provider in (BOEING, SHOPIFY, ETSY, PRINTIFY)
+    provider.name: provider for provider in (BOEING, FEED, SHOPIFY, ETSY, PRINTIFY)
 }
 
 

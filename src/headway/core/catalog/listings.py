@@ -41,6 +41,7 @@ class AuthStep(StrEnum):
 
     OAUTH = "oauth"
     PART_TOKEN = "part_token"  # noqa: S105 - the name of a step, not a secret
+    LIST = "list"  # the whole price list, where a supplier is one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,233 @@
+"""Read a price list row by row; a bad row is set aside with its line number, the list goes on.
+
+Pure: it reads lines of text. A list that ends in the middle of a row raises UnreadableError.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from headway.errors import UnreadableError
+from headway.providers.feed.options import FeedOptions
+
+PROVIDER = "feed"
+NUMBER = re.compile(r"\s*([+-]?[0-9]{1,20}(?:\.[0-9]{0,20})?)\s*")
+PRICE_STEP, AMOUNT_MAX = Decimal("0.0001"), 10**9
+TEXT_CHARS_MAX, ROW_CHARS_MAX = 255, 100_000
+YES, NO = frozenset({"yes", "true", "y", "1"}), frozenset({"no", "false", "n", "0", ""})
+CURRENCY = re.compile(r"[A-Z]{3}")
+BETWEEN_ITEMS, BETWEEN_LINES = re.compile(r"[\s,]*"), re.compile(r"\s*")
+
+Fields = Mapping[str, object]
+
+
+class BadRowError(Exception):
+    """This row cannot be used; the text is the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceRow:
+    """One usable row; `list_price` and `price` are None where the list has no price."""
+
+    sku: str
+    price: Decimal | None
+    list_price: Decimal | None
+    currency: str
+    location: str
+    quantity: int
+    name: str = ""
+
+
+def truncated(reason: str) -> UnreadableError:
+    """Return the error of a list that ends too early."""
+    return UnreadableError(f"the price list is truncated: {reason}", provider=PROVIDER)
+
+
+def read_rows(lines: Iterable[str], options: FeedOptions) -> Iterator[tuple[int, Fields]]:
+    """Yield every row with its line number, or its position in a JSON list."""
+    return _csv_rows(lines, options) if options.format == "csv" else _json_rows(lines, options)
+
+
+def _csv_rows(lines: Iterable[str], options: FeedOptions) -> Iterator[tuple[int, Fields]]:
+    reader = csv.reader(lines, delimiter=options.delimiter, strict=True)
+    header = [name.strip() for name in next(_cells(reader), [])]
+    check_columns(header, options)
+    pending: tuple[int, list[str]] | None = None
+    count, has_trailer = 0, False
+    for cells in _cells(reader):
+        if pending is not None:
+            yield _csv_row(pending, header)
+            pending = None
+        if not any(cell.strip() for cell in cells):
+            continue
+        if options.trailer and cells[0].strip() == options.trailer:
+            check_trailer(cells[1:], count)
+            has_trailer = True
+            continue
+        has_trailer, count, pending = False, count + 1, (reader.line_num, cells)
+    if options.trailer and not has_trailer:
+        raise truncated(f"it does not end with {options.trailer}")
+    if pending is not None:
+        if len(pending[1]) < len(header):
+            raise truncated(f"line {pending[0]}, the last one, has too few columns")
+        yield _csv_row(pending, header)
+
+
+def _cells(reader: Iterator[list[str]]) -> Iterator[list[str]]:
+    while True:
+        try:
+            yield next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if "unexpected end" in str(error):
+                raise truncated("it ends inside a quoted cell") from None
+            yield [f"unreadable: {error}"]
+
+
+def _csv_row(row: tuple[int, list[str]], header: list[str]) -> tuple[int, Fields]:
+    line, cells = row
+    if len(cells) != len(header):
+        return line, {"": f"{len(cells)} columns instead of {len(header)}", "cells": cells}
+    return line, dict(zip(header, cells, strict=True))
+
+
+def _json_rows(lines: Iterable[str], options: FeedOptions) -> Iterator[tuple[int, Fields]]:
+    decoder = json.JSONDecoder(parse_float=Decimal, parse_int=Decimal)
+    source = iter(lines)
+    text, is_array = _json_start(source, options)
+    between, at, position = BETWEEN_ITEMS if is_array else BETWEEN_LINES, 0, 0
+    while True:
+        at = _end(between.match(text, at))
+        if is_array and text.startswith("]", at):
+            return
+        try:
+            row, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            piece = next(source, "")
+            if not piece and not is_array and at == len(text):
+                return
+            if not piece:
+                raise truncated("it ends inside a row") from None
+            if len(text) - at > ROW_CHARS_MAX:
+                reason = "a row of the price list is too long, or not JSON"
+                raise UnreadableError(reason, provider=PROVIDER) from None
+            text, at = text[at:] + piece, 0
+            continue
+        at, position = end, position + 1
+        yield position, row if isinstance(row, dict) else {"": "not an object"}
+
+
+def _end(match: re.Match[str] | None) -> int:
+    assert match is not None, "the expression also matches nothing"
+    return match.end()
+
+
+def _json_start(source: Iterator[str], options: FeedOptions) -> tuple[str, bool]:
+    """Return the text from the first row on, and True if the rows are in an array."""
+    text = ""
+    for piece in source:
+        text += piece
+        start = text.lstrip("\ufeff \t\r\n")
+        if start.startswith("["):
+            return start[1:], True
+        if not options.items and start.startswith("{"):
+            return start, False
+        if options.items:
+            match = re.search(rf'"{re.escape(options.items)}"\s*:\s*\[', text)
+            if match:
+                return text[match.end() :], True
+        if len(text) > ROW_CHARS_MAX or (start and start[0] not in "[{"):
+            break
+    raise UnreadableError("the price list is not JSON with a list of rows", provider=PROVIDER)
+
+
+def check_columns(header: list[str], options: FeedOptions) -> None:
+    """Raise UnreadableError if the list lacks a column that it should have."""
+    for field, column in options.columns.items():
+        if column not in header:
+            names = ", ".join(header)[:TEXT_CHARS_MAX]
+            text = f"the price list has no column {column} ({field}); it has: {names}"
+            raise UnreadableError(text, provider=PROVIDER)
+
+
+def check_trailer(cells: list[str], count: int) -> None:
+    """Raise UnreadableError if the trailer counts other rows than were read."""
+    number = cells[0].strip() if cells else ""
+    if number.isdigit() and int(number) != count:
+        raise truncated(f"its trailer counts {int(number):,} rows, it has {count:,}")
+
+
+def sku_of(fields: Fields, options: FeedOptions) -> str:
+    """Return the SKU of a row; raises BadRowError."""
+    value = fields.get(options.columns["sku"])
+    sku = str(value).strip() if isinstance(value, str | Decimal) else ""
+    if not sku or len(sku) > TEXT_CHARS_MAX or not sku.isprintable():
+        raise BadRowError(str(fields[""]) if "" in fields else "no SKU")
+    return sku
+
+
+def price_row(fields: Fields, options: FeedOptions) -> PriceRow:
+    """Return a row as numbers; raises BadRowError."""
+    columns = options.columns
+    price = _price(fields, columns["price"])
+    list_price = _price(fields, columns["list_price"]) if "list_price" in columns else price
+    currency = options.currency
+    if "currency" in columns:
+        currency = str(fields.get(columns["currency"]) or currency).strip().upper()
+    if not CURRENCY.fullmatch(currency):
+        raise BadRowError(f"currency {currency[:10]!r} is not three letters")
+    location = options.location
+    if "location" in columns:
+        location = str(fields.get(columns["location"]) or "").strip()
+        if not location or len(location) > TEXT_CHARS_MAX or not location.isprintable():
+            raise BadRowError("no location")
+    name = str(fields.get(columns["name"]) or "") if "name" in columns else ""
+    name = "".join(char if char.isprintable() else " " for char in name)
+    return PriceRow(
+        sku=sku_of(fields, options),
+        price=price,
+        list_price=list_price,
+        currency=currency,
+        location=location,
+        quantity=_quantity(fields, columns),
+        name=" ".join(name.split())[:TEXT_CHARS_MAX],
+    )
+
+
+def _price(fields: Fields, column: str) -> Decimal | None:
+    value = fields.get(column)
+    if value is None or value == "":
+        return None
+    price = _number(value, column)
+    if price == 0:
+        return None
+    if not PRICE_STEP <= price <= AMOUNT_MAX:
+        raise BadRowError(f"{column} is negative or too large")
+    return Decimal(format(price.quantize(PRICE_STEP).normalize(), "f"))
+
+
+def _quantity(fields: Fields, columns: Mapping[str, str]) -> int:
+    if "quantity" in columns:
+        column = columns["quantity"]
+        quantity = _number(fields.get(column), column)
+        if quantity < 0 or quantity > AMOUNT_MAX or quantity != int(quantity):
+            raise BadRowError(f"{column} is not a whole number from 0 to {AMOUNT_MAX:,}")
+        return int(quantity)
+    column = columns["in_stock"]
+    text = str(fields.get(column, "")).strip().lower()
+    if text not in YES | NO:
+        raise BadRowError(f"{column} is neither yes nor no")
+    return int(text in YES)
+
+
+def _number(value: Any, column: str) -> Decimal:  # noqa: ANN401 - whatever JSON holds
+    if isinstance(value, Decimal) and value.is_finite():
+        return value
+    if isinstance(value, str) and (match := NUMBER.fullmatch(value)):
+        return Decimal(match.group(1))
+    raise BadRowError(f"{column} is not a number")
