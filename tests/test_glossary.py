@@ -28,7 +28,7 @@ heartbeat history hour http input launch life lifecycle line link list live loca
 memory message migrate model monitoring month next notify number oauth observe offset openapi
 optimum outage output pagination paging panel people pool population port position probe problem
 progress prometheus query read receipt record reference registry remote request response result
-review route row rule runbook sampling search secret section server serving setting share
+review route row rule runbook sampling search selection secret section server serving setting share
 signature site span sparkline speed sql state status store target time token trace transition unit
 url valkey value view web worker write
 """
