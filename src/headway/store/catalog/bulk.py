@@ -1,4 +1,4 @@
-"""Prices that go to a shop in bulk: which wait, the intent that takes them, how far it has come.
+"""Bulk price updates of a shop: waiting listings, the intent, and its progress.
 
 The rows are those of `push_intent` with the kind 'bulk'; a shop has at most one that is open.
 """
@@ -29,7 +29,7 @@ OPEN_BULK = """
 SELECT id::text, skus, created_at, progress FROM push_intent
 WHERE account_id = %(id)s AND state = 'open' AND kind = 'bulk'
 """
-# Texts that differ may still be the same number; whoever asked compares again.
+# Texts that differ may still be the same number; the caller compares again.
 WAITING = (
     CHANGES
     + f"""AND state.push_at <= %(now)s AND state.push_failures = 0
@@ -100,7 +100,7 @@ class Bulks:
         until: datetime,
         now: datetime,
     ) -> bool:
-        """Store an intent and let those listings sleep; False if the errand is no longer ours."""
+        """Store an intent and postpone its listings; return False if the push lease was lost."""
         values = {
             "id": push_lease.shop.id,
             "fence": push_lease.fence,
@@ -116,7 +116,7 @@ class Bulks:
             return connection.execute(INTEND, values).fetchone() == (1,)
 
     def note(self, push_lease: PushLease, bulk: BulkIntent) -> bool:
-        """Store how far it has come, before a call; False if the errand is no longer ours."""
+        """Store the progress before a call; return False if the push lease was lost."""
         values = {
             "id": push_lease.shop.id,
             "fence": push_lease.fence,
@@ -127,7 +127,7 @@ class Bulks:
             return connection.execute(NOTE, values).rowcount == 1
 
     def writes(self, bulk: BulkIntent) -> list[PriceWrite]:
-        """Return all that it writes, in the order of its lines."""
+        """Return all writes of a bulk intent, in the order of its lines."""
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(WRITES, {"intent": bulk.id}).fetchone()
         return [_write(write) for write in row[0]] if row else []
@@ -150,7 +150,7 @@ def read_bulk(row: Sequence[Any] | None) -> BulkIntent | None:
 
 
 def plain_progress(progress: BulkProgress) -> dict[str, Any]:
-    """Write how far a bulk operation has come, in the form of the column."""
+    """Return the progress of a bulk operation in the form of the column."""
     return {
         name: value.isoformat() if isinstance(value, datetime) else value
         for name, value in asdict(progress).items()

@@ -1,4 +1,4 @@
-"""What changed, the newest first, and what became of each in its shop: written, held, refused.
+"""Observed changes, newest first, each with its result in the shop: written, held, refused.
 
 A page is walked to: a few hundred events of the history at a time, from wherever the page before
 ended, and then those of the parts that are shown. So the latest cost as much as the oldest.
@@ -95,7 +95,7 @@ Merged = dict[Place, dict[str, Any]]
 
 
 class ChangeOutcome(StrEnum):
-    """What became of a change in the shop."""
+    """Result of a change in the shop."""
 
     WRITTEN = "written"
     WAITING = "waiting"
@@ -109,7 +109,7 @@ class ChangeOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedChange:
-    """What a read showed to be different, and what became of it; None where nothing was said.
+    """A change that a read observed, and its result; None where a value is unknown.
 
     `price_now` is what the supplier asks, changed or not. `shop_new` is the price that was written,
     or is to be; what is held leaves the shop as it is.
@@ -133,19 +133,19 @@ class ObservedChange:
 
     @property
     def cursor(self) -> str:
-        """Where a list goes on after it."""
+        """The cursor of the page after this item."""
         return _Mark(at=self.at, user_id=self.user_id, sku=self.sku).cursor
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def lag_s(self) -> float | None:
-        """The seconds between observed and written to the shop."""
+        """Seconds from observing the change to writing it to the shop."""
         return None if self.written_at is None else (self.written_at - self.at).total_seconds()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePage:
-    """Some changes, the newest first, and where to go on; None at the end.
+    """A page of changes, newest first, and the cursor of the next; None at the end.
 
     A page may be short, or empty, though there is more: go on as long as there is a cursor.
     """
@@ -156,7 +156,7 @@ class ChangePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mark:
-    """Up to where the history was walked; what one read showed is never parted."""
+    """How far the history was read; the changes of one read stay together."""
 
     at: datetime
     user_id: str = ""
@@ -170,7 +170,7 @@ class _Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Echo:
-    """One event that tells what became of a change."""
+    """One event that shows the result of a change."""
 
     at: datetime
     kind: str
@@ -181,7 +181,7 @@ class _Echo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Standing:
-    """How a listing stands with its supplier and its shop now."""
+    """The current state of a listing at its supplier and in its shop."""
 
     price: Decimal | None = None
     applied: Decimal | None = None
@@ -195,7 +195,7 @@ class _Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Aftermath:
-    """All that is known of the listings that are shown."""
+    """The later events and the current state of the listings shown."""
 
     next_at: Mapping[Key, datetime] = field(default_factory=dict)
     echoes: Mapping[Key, Sequence[_Echo]] = field(default_factory=dict)
@@ -260,7 +260,7 @@ def _walk(
     *,
     events: int,
 ) -> _Mark | None:
-    """Add the changes among the next so many events; return where to go on, None at the end."""
+    """Add the changes among the next events; return where to go on, None at the end."""
     mark = after or _Mark(at=now)
     from_at = min(mark.at, now)
     values = {
@@ -294,7 +294,7 @@ def _walk(
 def _told(
     shown: Sequence[tuple[Place, dict[str, Any]]], after: _Aftermath
 ) -> tuple[ObservedChange, ...]:
-    """Say of each change what became of it, the newest first."""
+    """Return each change with its result, newest first."""
     changes: list[ObservedChange] = []
     later = dict(after.next_at)
     for (at, user_id, sku), facts in shown:
@@ -310,7 +310,7 @@ def _told(
 
 
 def _mark_of(cursor: str | None) -> _Mark | None:
-    """Read where a page ended; raises InvalidError for a cursor of another list."""
+    """Decode the cursor of a page; raise InvalidError if it belongs to another list."""
     if cursor is None:
         return None
     name, at, user_id, sku, is_shown = cursors.decode(cursor, str, datetime, str, str, int)
@@ -368,7 +368,7 @@ def _standing(facts: Sequence[Any]) -> _Standing:
 def _fate(
     kind: str, key: Key, at: datetime, next_at: datetime | None, after: _Aftermath
 ) -> dict[str, Any]:
-    """Say what became of a change that was seen then, and of which more was seen later, or not."""
+    """Return the result of a change, judged by the events up to the listing's next change."""
     echoes = [
         echo
         for echo in after.echoes.get(key, ())
@@ -393,7 +393,7 @@ def _fate(
 
 
 def _open(now: _Standing) -> dict[str, Any]:
-    """Say what a change waits for that the shop does not show yet."""
+    """Return what a change waits for that the shop does not show yet."""
     prices = {"shop_old": now.applied, "shop_new": now.desired}
     if now.account is None:
         return {"fate": ChangeOutcome.NO_SHOP, "reason": "no shop is connected"}
@@ -411,7 +411,7 @@ def _open(now: _Standing) -> dict[str, Any]:
 
 
 def _facts(kind: str, old: Mapping[str, Any], new: Mapping[str, Any], note: str) -> dict[str, Any]:
-    """Translate one event into the fields of a change."""
+    """Return the fields of a change from its event."""
     price = {"price_old": _money(old, "list_price"), "price_new": _money(new, "list_price")}
     stock = {"stock_old": _stock(old), "stock_new": _stock(new)}
     net = f"{_money(old, 'net_price')} to {_money(new, 'net_price')}"

@@ -1,4 +1,4 @@
-"""How listings are read for their shop: desired and applied state, and where they live there."""
+"""Read the listings to push: desired and applied state, and their ids in the shop."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""How many listings are in which state, and how old: counted, or fairly sampled where many."""
+"""Listings by state and age: counted, or sampled where there are many."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,13 +20,13 @@ AGE = f"""CASE WHEN sync_status = 'parked' THEN {PARKED} WHEN is_paused THEN {PA
   WHEN last_successful_sync IS NULL THEN {UNREAD}
   ELSE least({STALE}, greatest(0,
     floor(extract(epoch FROM %(now)s - last_successful_sync)::float8 / 3600)))::int END"""
-# What was switched off, or blocked before it was ever published, is nobody's trouble.
+# Listings switched off, or blocked before they were published, are not counted.
 AGES = f"""
 SELECT {AGE}, count(*), min(last_successful_sync) FILTER (WHERE consecutive_failures = 0)
 FROM product_sync_schedule TABLESAMPLE SYSTEM (%(percent)s)
 WHERE is_active OR sync_status = 'parked' GROUP BY 1
 """
-# One seller's rows: all of them, or a few in an order without rhyme or reason.
+# One seller's rows: all of them, or a random sample.
 THEIR_AGES = f"""
 SELECT {AGE}, count(*), min(last_successful_sync) FILTER (WHERE consecutive_failures = 0),
   count(*) FILTER (WHERE is_active AND NOT is_paused AND sync_status <> 'syncing'

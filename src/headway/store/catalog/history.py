@@ -1,4 +1,4 @@
-"""What happened to a listing: its events, its prices and stock over time, its latest reads.
+"""The history of a listing: its events, prices and stock over time, its latest reads.
 
 A page is a short range of an index. An export goes through any number of events in chunks, each a
 statement of its own, so that it holds neither memory nor a transaction, however slow its reader.
@@ -92,7 +92,7 @@ class HistoryEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryPage:
-    """Some events, the newest first, and where to go on; None at the end."""
+    """A page of events, newest first, and the cursor of the next; None at the end."""
 
     items: tuple[HistoryEvent, ...]
     next_cursor: str | None
@@ -100,7 +100,7 @@ class HistoryPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesPoint:
-    """What was known from this instant on: the supplier's price and stock, and the shop's."""
+    """Known from this instant on: the supplier's price and stock, and the shop's."""
 
     at: datetime
     supplier_price: Decimal | None = None
@@ -110,7 +110,7 @@ class SeriesPoint:
 
 
 class HistoryQueries:
-    """`sync_audit_log` and `call_ledger`, as a person reads them."""
+    """Queries on `sync_audit_log` and `call_ledger`, for people."""
 
     def __init__(self, pool: Pool, *, chunk: int = CHUNK) -> None:
         self._pool = pool
@@ -215,7 +215,7 @@ def series_of(events: Iterable[HistoryEvent]) -> tuple[SeriesPoint, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """Which events, as conditions and their values; none is written that does not bind."""
+    """Filters on events, as conditions and their values."""
 
     seller: SellerId | None = None
     sku: Sku | None = None
@@ -227,7 +227,7 @@ class _Asked:
 
     @property
     def values(self) -> dict[str, Any]:
-        """What the conditions name."""
+        """The values of the conditions."""
         at, id_ = self.after or (None, None)
         return {
             "seller": self.seller,
@@ -257,7 +257,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """What the events have told so far."""
+    """What the events up to here have shown."""
 
     list_price: Decimal | None = None
     net_price: Decimal | None = None
@@ -266,7 +266,7 @@ class _Known:
     shop_quantities: Mapping[str, int] | None = None
 
     def told(self, kind: str, new: Mapping[str, Any]) -> "_Known":
-        """Return what is known after one more event; what it does not name stays."""
+        """Return what is known after one more event; values it does not name stay."""
         quantities = new.get("quantities")
         if kind in SHOWN:
             price = _decimal(new.get("price"))
@@ -303,7 +303,7 @@ def _thinned(points: Sequence[SeriesPoint], most: int) -> tuple[SeriesPoint, ...
 
 
 def _after(cursor: str | None) -> tuple[datetime, str] | None:
-    """Return where a cursor of a history points; raises InvalidError."""
+    """Decode a cursor of the history; raise InvalidError if it is none."""
     if cursor is None:
         return None
     name, at, id_ = cursors.decode(cursor, str, datetime, str)

@@ -1,4 +1,4 @@
-"""The months of the history: made before they begin, dropped whole once they are too old."""
+"""Monthly partitions of the history: created ahead, dropped whole once they are too old."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from headway.core.accounts.jobs import next_month
 from headway.store.pool import Pool, guarded
 
 MAKE = "SELECT make_history_month(%(now)s), make_history_month(%(next)s)"
-# Whoever reads or writes holds the whole for a moment only; if not, the next hour will do.
+# Readers and writers lock the table only briefly; if one does not, the next hour will do.
 PATIENCE = "SET LOCAL lock_timeout = '3s'"
 OVER = "SELECT name FROM history_months WHERE until <= %(before)s ORDER BY until"
 
@@ -22,7 +22,7 @@ class HistoryMonths:
         self._months = months
 
     def tend(self, now: datetime) -> int:
-        """Make this month and the next, and drop what is too old; return how many were dropped."""
+        """Create this month and the next, and drop old ones; return how many were dropped."""
         with guarded(), self._pool.connection() as connection, connection.transaction():
             connection.execute(MAKE, {"now": now, "next": next_month(now)})
         if not self._months:
@@ -43,6 +43,6 @@ class HistoryMonths:
 
 
 def months_before(now: datetime, months: int) -> datetime:
-    """Return the first instant of the month that lies so many before this one."""
+    """Return the first instant of the month this many months before an instant."""
     year, month = divmod(now.year * 12 + now.month - 1 - months, 12)
     return datetime(year, month + 1, 1, tzinfo=now.tzinfo)

@@ -1,4 +1,4 @@
-"""New listings enter the schedule here: many at once, none twice, none without a proper name."""
+"""Add new listings to the schedule: many at once, none twice, each with a valid SKU."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -14,7 +14,7 @@ from headway.core.timetable.seats import URGENT
 from headway.store.pause_sql import is_listing_paused, is_seller_paused
 from headway.store.pool import Pool, guarded
 
-# One file, or one request to publish, at a time: whose shop SKU it is must not change meanwhile,
+# One file, or one request to publish, at a time: the owner of a shop SKU must not change meanwhile,
 # nor how many listings an hour holds.
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headway intake', 0))"
 
@@ -41,7 +41,7 @@ LOADS = """
 SELECT hour_bucket, count(*) FROM product_sync_schedule
 WHERE supplier = %(supplier)s AND is_active GROUP BY hour_bucket
 """
-# Whoever places the first listings need not place them anew when it begins to run.
+# The process that places the first listings need not place them again when it starts.
 BEGIN = """
 INSERT INTO timetable (policy, adopted_at) SELECT %(policy)s, %(now)s
 WHERE NOT EXISTS (SELECT FROM product_sync_schedule) ON CONFLICT DO NOTHING
@@ -66,7 +66,7 @@ SELECT count(*) FROM (
 
 
 class Listings:
-    """The way into `product_sync_schedule`, and how much is there."""
+    """Adds rows to `product_sync_schedule`, and counts them."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -79,7 +79,7 @@ class Listings:
         now: datetime,
         priority: Priority = Priority.SCHEDULED,
     ) -> int:
-        """Give each new listing its slot; those already there stay as they are.
+        """Give each new listing its slot; existing ones stay as they are.
 
         Raises InvalidError that shows a seller or a part number that cannot be one; then none is
         added.
@@ -88,7 +88,7 @@ class Listings:
             return enter(connection.cursor(), keys, policy=policy, now=now, priority=priority)
 
     def count_skus(self) -> int:
-        """Return how many SKUs take a seat: one that two sellers list takes one."""
+        """Return how many SKUs take a seat; a SKU that two sellers list takes one."""
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(COUNT_SKUS).fetchone()
         assert row is not None
@@ -103,7 +103,7 @@ def enter(
     now: datetime,
     priority: Priority,
 ) -> int:
-    """Add listings inside the caller's transaction; an urgent turn is due at once."""
+    """Add listings inside the caller's transaction; an urgent priority is due at once."""
     cursor.execute(STAGE)
     with cursor.copy("COPY arriving FROM STDIN") as copy:
         for line, (user_id, sku) in enumerate(keys):
@@ -143,7 +143,7 @@ def enter_staged(
 def read_catalog(
     cursor: Cursor[tuple[Any, ...]], supplier: SupplierName, loads: LiteralString = LOADS
 ) -> CatalogSummary:
-    """Count a supplier's active listings of each hour; nobody else places any until we are done."""
+    """Count a supplier's active listings by hour, and lock out others that place listings."""
     cursor.execute(LOCK)
     loads_by_hour = dict(cursor.execute(loads, {"supplier": supplier}).fetchall())
     return CatalogSummary(loads=tuple(loads_by_hour.get(hour, 0) for hour in range(HOURS)))

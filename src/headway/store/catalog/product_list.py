@@ -1,4 +1,4 @@
-"""The listings as a person looks through them: by state, by seller, by text; a page at a time.
+"""Lists of listings: by state, by seller, by text; a page at a time.
 
 Every page is a short range of an index, whatever the filter and however far on it is.
 """
@@ -27,7 +27,7 @@ WALK_MAX = 10_000
 
 
 class ProductState(StrEnum):
-    """How a listing stands with its supplier, in one word; the first that fits is it."""
+    """State of a listing at its supplier; the first that applies."""
 
     PARKED = "parked"
     INACTIVE = "inactive"
@@ -72,7 +72,7 @@ class ProductView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductPage:
-    """Some listings, and where to go on; None at the end.
+    """A page of listings, and the cursor of the next; None at the end.
 
     A page may be short, or empty, though there is more: go on as long as there is a cursor.
     """
@@ -111,7 +111,7 @@ ORDER BY {{order}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductSort:
-    """One way through the listings: which of them, by what they are sorted, which way round.
+    """One way to list: which listings, sorted by what, in which direction.
 
     With `only`, so many as one page may look through are walked, and some of those are shown.
     """
@@ -127,13 +127,13 @@ class ProductSort:
 
     @property
     def sorting(self) -> str:
-        """What comes after ORDER BY."""
+        """The ORDER BY columns."""
         return ", ".join(
             f"row.{column}{' DESC' if self.is_descending else ''}" for column in self.by
         )
 
     def walked(self, *, goes_on: bool, rows: str) -> str:
-        """Return the statement that reads the next so many rows on this way."""
+        """Return the statement that reads the next rows of this list."""
         sign = "<" if self.is_descending else ">"
         places = ", ".join(f"%(after_{number})s" for number in range(len(self.by)))
         after = f" AND ({', '.join(f'row.{column}' for column in self.by)}) {sign} ({places})"
@@ -156,7 +156,7 @@ class ProductSort:
         return VIEW.format(chosen=chosen, order=self.sorting, marks=marks)
 
     def of(self, seller: SellerId | None) -> "ProductSort":
-        """Return the same way among one seller's listings alone."""
+        """Return the same list for one seller."""
         if seller is None:
             return self
         kept = [pair for pair in zip(self.by, self.kinds, strict=True) if pair[0] != "user_id"]
@@ -254,7 +254,7 @@ class ProductQueries:
         cursor: str | None = None,
         limit: int = LIMIT,
     ) -> ProductPage:
-        """Return the next listings that match; raises InvalidError for a strange cursor or text."""
+        """Return the next listings that match; raise InvalidError for an invalid cursor or text."""
         limit = max(1, min(limit, LIMIT_MAX))
         values: dict[str, Any] = {"day_ago": now - DAY, "seller": seller, "walk": self._walk_max}
         plain = ALL if state is None else ORDERS[state]
@@ -281,7 +281,7 @@ class ProductQueries:
 
 
 def _way(piece: Piece, plain: ProductSort, cursor: str | None) -> ProductSort:
-    """Choose how to find a piece; whoever began one way goes on that way."""
+    """Choose how to search for a text; a list keeps the way it started with."""
     ways: tuple[ProductSort, ...] = (LOOKED_UP, BEGINNING, ELSEWHERE)
     if plain is not ALL:
         matches = replace(LOOKED_UP, table=FOUND_ROWS, is_schedule=True, where=plain.where)
@@ -314,7 +314,7 @@ def _page(
             )
         if not order.only:
             return ProductPage(items=items, next_cursor=None)
-        # The walk ended before the page was full: at the end of the way, or of our patience.
+        # The list ended before the page was full, or too many rows were read.
         way = order.walked(goes_on=bool(after), rows="one") + " OFFSET %(walk)s - 1"
         last = reader.execute(way, {**bound, "one": 1}).fetchone()
     end = None if last is None else cursors.encode(order.name, *(last[by] for by in order.by))
@@ -332,7 +332,7 @@ def _after(cursor: str | None, order: ProductSort) -> dict[str, Any]:
 
 
 def _marks(row: dict[str, Any]) -> list[Any]:
-    """Take what a row was sorted by out of it."""
+    """Remove the sort columns from a row, and return them."""
     names = [name for name in row if name.startswith("mark_")]
     return [row.pop(name) for name in names]
 

@@ -1,4 +1,4 @@
-"""Products that a shop already has enter here: a whole file in one transaction, in few statements.
+"""Import products that a shop already has: a whole file in one transaction, in few statements.
 
 Decides which rows collide with each other or with what is there; those are kept out by line, the
 rest goes in. A part that is there already gets only what the file gives, and keeps its shop SKU.
@@ -45,7 +45,7 @@ SELECT line, reason, sku, user_id, CASE WHEN is_shop_sku_given THEN shop_sku END
   family, weight, sales, margin, tier
 FROM refused
 """
-# In this order: a row that is out already is nobody's rival.
+# In this order: a row that was refused already does not collide with others.
 REFUSALS = (
     """
   SELECT line, 'sku: the part is in line ' || first || ' already' AS reason FROM (
@@ -82,8 +82,8 @@ REFUSALS = (
         FROM arriving) AS counted
   WHERE others > 1""",
 )
-# Rows are locked in the order of their ids, and before any state is, as settle does. Who is aboard
-# a call stays there: its settle leaves both as they are here.
+# Rows are locked in the order of their ids, and before any state is, as settle does. A listing
+# that is being read stays leased: its settle keeps both as they are here.
 REVALUE = """
 WITH found AS (
   SELECT row.id, arriving.line, arriving.value_weight, arriving.family
@@ -107,15 +107,15 @@ HAS_OTHER_IDS = """
   IS DISTINCT FROM
   (product.shopify_product_id, product.shopify_variant_id, product.shopify_inventory_item_id)
 """
-# A visit under way would settle what it did to another product. Its fence is taken, not its lease:
-# until that has run out its call may still arrive.
+# A push in progress would settle what it did to another product. Its fence is taken, not its lease:
+# until that has expired its call may still arrive.
 END_VISITS = f"""
 UPDATE connected_accounts SET push_fence = push_fence + 1
 WHERE platform = 'shopify' AND user_id IN (
   SELECT user_id FROM arriving JOIN product USING (user_id, sku) WHERE {HAS_OTHER_IDS})
 """
-# What the shop confirmed was said of another product: it must be read and written anew, and its
-# price is not yet ours.
+# What the shop confirmed was about another product: this one must be read and written again, and
+# its price is not ours yet.
 FORGET = f"""
 UPDATE listing_state AS state SET applied = NULL, applied_at = NULL, applied_version = 0,
   verified_at = NULL, push_failures = 0, push_error = NULL,
@@ -166,7 +166,7 @@ ORDER BY user_id, sku LIMIT %(limit)s
 
 
 class Products:
-    """The rows of `product`, as far as a file brings them."""
+    """Rows of `product` that an import brings."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -180,7 +180,7 @@ class Products:
         now: datetime,
         is_rehearsal: bool = False,
     ) -> Imported:
-        """Add or complete products and give each a schedule row; a rehearsal leaves no trace.
+        """Add or complete products and give each a schedule row; a dry run changes nothing.
 
         All in one transaction, the reading of the rows included: whatever is raised there, nothing
         was done.
@@ -196,7 +196,7 @@ class Products:
         return imported
 
     def unscheduled_count(self, *, seller: SellerId | None = None) -> int:
-        """Count the products that nothing keeps in step."""
+        """Count the products that have no schedule row."""
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(COUNT_UNSCHEDULED, {"seller": seller}).fetchone()
         assert row is not None, "a count always answers"
@@ -248,7 +248,7 @@ def _stage(
 
 
 def _refuse(cursor: Cursor[tuple[Any, ...]], refused: list[RefusedRow]) -> None:
-    """Take out of the staged rows whatever collides, and tell by line."""
+    """Remove staged rows that collide, and return the refusals with line numbers."""
     cursor.execute("ANALYZE arriving")
     cursor.execute(LOCK)
     cursor.execute(KEEP_SHOP_SKUS)

@@ -1,4 +1,4 @@
-"""Parts that a seller wants in the shop: asked for once, however often they are asked for.
+"""Requests to publish parts: each part once, however often it is requested.
 
 Decides what becomes of each part of a request: published already, under way already, requested, or
 refused because its shop SKU is another part's. A part belongs to the batch that asked for it last.
@@ -33,7 +33,7 @@ SELECT user_id FROM connected_accounts WHERE platform = 'shopify' AND status = '
 ORDER BY user_id LIMIT %(limit)s
 """
 SHOP = "SELECT status, reason FROM connected_accounts WHERE platform = 'shopify' AND user_id = %s"
-# A part is in the shop if all its ids are known; an import may have told only some of them.
+# A part is in the shop if all its ids are known; an import may bring only some of them.
 STANDINGS = """
 SELECT asked.sku, product.shop_sku,
   CASE WHEN num_nulls(shopify_variant_id, shopify_inventory_item_id) = 0
@@ -51,7 +51,7 @@ UNION SELECT shop_sku, sku FROM product_staging
 WHERE user_id = %(seller)s AND shop_sku = ANY(%(shop_skus)s)
   AND status IN ('requested', 'normalized')
 """
-# What came to nothing is asked for anew, and gives its shop SKU to whoever has that now.
+# A failed request is repeated, and gives its shop SKU to the part that has it now.
 CLEAR = """
 DELETE FROM product_staging
 WHERE user_id = %(seller)s AND status NOT IN ('requested', 'normalized')
@@ -67,8 +67,8 @@ ON CONFLICT (user_id, sku) DO UPDATE SET batch_id = excluded.batch_id,
   status = CASE excluded.status WHEN 'published' THEN 'published' ELSE row.status END,
   reason = CASE excluded.status WHEN 'published' THEN '' ELSE row.reason END
 """
-# Whoever boards first anyway is left alone. Who is aboard a call keeps its lease, and is read once
-# more after it: that call may have left before the part was asked for.
+# Listings that go first anyway are left alone. One that is being read keeps its lease, and is read
+# once more: that call may have been sent before the request.
 HURRY = """
 WITH free AS (
   SELECT id, sync_status = 'parked' AS was_parked FROM product_sync_schedule
@@ -124,7 +124,7 @@ OWNER = "SELECT user_id FROM product_staging WHERE batch_id = %s::uuid LIMIT 1"
 
 
 class Publishing:
-    """The rows of `product_staging`: asking for parts, and what became of them."""
+    """Rows of `product_staging`: requests to publish parts, and their results."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -153,7 +153,7 @@ class Publishing:
         policy: Policy,
         now: datetime,
     ) -> list[ImportedPart]:
-        """Ask for parts, in one transaction; return each part's standing, in the order given.
+        """Request parts, in one transaction; return each part's status, in the order given.
 
         Raises InvalidError that shows a part number that cannot be one, and ConflictError if the
         seller has no shop; then nothing was done.
@@ -175,7 +175,7 @@ class Publishing:
         return [stored.get(part.sku, part) for part in parts]
 
     def owner(self, batch_id: str) -> SellerId | None:
-        """Return whose batch it is; None if no part belongs to it."""
+        """Return the seller of a batch; None if it has no part."""
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(OWNER, (batch_id,)).fetchone()
         return None if row is None else SellerId(row[0])
@@ -186,7 +186,7 @@ class Publishing:
             return _read(connection, OF_BATCH, {"batch_id": batch_id, "seller": seller})
 
     def parts(self, user_id: SellerId, skus: Sequence[Sku]) -> list[ImportedPart]:
-        """Return what became of these parts, as far as they were ever asked for."""
+        """Return the status of these parts that were ever requested."""
         with guarded(), self._pool.connection() as connection:
             return _read(connection, OF_SKUS, {"seller": user_id, "skus": list(skus)})
 

@@ -1,7 +1,7 @@
-"""What is to be written to the shops: due shops, one leased visit at a time, intents, the settle.
+"""Writes to the shops: due shops, one push lease per shop, intents, settle.
 
-A visit ends by its fence: whatever a late pusher reports is refused as a whole, and whoever comes
-after it finds its open intents.
+A settle names its fence: what a late worker reports is refused as a whole, and the next worker
+finds its open intents.
 """
 
 import json
@@ -33,7 +33,7 @@ from headway.store.pool import Pool, guarded
 from headway.store.sql_files import read_sql
 
 LOCATIONS_KEPT = timedelta(days=1)
-# A patrol takes half of what the smallest bucket restores, and leaves the rest to pushes.
+# Drift checks take half of what the smallest bucket restores, and leave the rest to pushes.
 DRIFT_CHECK_EVERY = timedelta(seconds=8)
 
 SHOP_COLUMNS = """
@@ -44,7 +44,7 @@ SHOP_COLUMNS = """
 OPEN_TO_US = f"""account.platform = 'shopify' AND account.status = 'connected'
   AND (account.push_lease_until IS NULL OR account.push_lease_until < %(expired_before)s)
   AND NOT {ALL_PAUSED} AND NOT {is_seller_paused("account")}"""
-# Which shops are looked at: all, one, or those for which no worker was asked to come.
+# Which shops to look at: all, one, or those without a dispatched worker.
 ALL_SHOPS, ONE_SHOP = "true", "account.id = %(only)s::uuid"
 IDLE_SHOPS = "NOT " + is_resting(Verb.PUSH, f"'{STOREFRONT}:' || account.id")
 # One probe of one index per shop, whatever the number of listings; past those that are paused.
@@ -132,7 +132,7 @@ class Pushes:
         limit: int,
         only: str | None = None,
     ) -> list[Shop]:
-        """Return shops that nobody is at: with changes due, then with listings to verify."""
+        """Return shops without a lease: with changes due, then with listings to verify."""
         which = ALL_SHOPS if only is None else ONE_SHOP
         values = {**self._common(now), "limit": limit, "before": verified_before, "only": only}
         return self._due(which, values)
@@ -140,7 +140,7 @@ class Pushes:
     def idle_shops(
         self, now: datetime, *, verified_before: datetime | None, limit: int
     ) -> list[Shop]:
-        """Return those of the due shops for which no worker was asked to come."""
+        """Return the due shops without a dispatched worker."""
         values = {**self._common(now), "limit": limit, "before": verified_before}
         return self._due(IDLE_SHOPS, values)
 
@@ -207,7 +207,7 @@ class Pushes:
         )
 
     def intend(self, push_lease: PushLease, intent: Intent, *, now: datetime) -> bool:
-        """Store an intent before it is sent; False if the errand is no longer ours."""
+        """Store an intent before it is sent; return False if the push lease was lost."""
         values = {
             "intent": intent.id,
             "kind": intent.kind.value,
@@ -236,7 +236,7 @@ class Pushes:
         keeps_lease: bool = False,
         now: datetime,
     ) -> bool:
-        """Write what a visit came to and end the lease; False if it is no longer ours."""
+        """Write the result of a push and end the lease; return False if the lease was lost."""
         changed: list[dict[str, Any]] = []
         changed += [{"id": id_, "skus": list(skus)} for id_, skus in (narrows or {}).items()]
         changed += [
@@ -267,7 +267,7 @@ class Pushes:
         return row == (1,)
 
     def disconnect(self, shop: Shop, reason: str, *, now: datetime) -> None:
-        """Stop visiting a shop whose grant is refused, and tell its seller why."""
+        """Disconnect a shop that refuses our access, and notify its seller."""
         account = Account(
             id=shop.id, user_id=shop.user_id, platform=PlatformName.SHOPIFY, shop=shop.domain
         )
@@ -301,7 +301,7 @@ def _intent(row: Sequence[Any]) -> Intent:
 
 
 def _told(push: Pushed) -> dict[str, Any]:
-    """Return what is to be written about one listing, in the columns that the statement names."""
+    """Return the result for one listing in the columns of push_settle.sql."""
     change, ids = push.change, push.ids
     return {
         "sku": change.sku,

@@ -1,4 +1,4 @@
-"""The supplier's own words about parts that were published, kept for a while."""
+"""Raw replies of the supplier for published parts, kept for a while."""
 
 from datetime import datetime
 

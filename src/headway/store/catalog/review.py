@@ -1,4 +1,4 @@
-"""What a person decides about changes: approve, reject, roll back, and revive what is parked.
+"""People's decisions about changes: approve, reject, roll back, and revive parked listings.
 
 Each verb is one transaction with its events. A listing's row in the schedule is locked before its
 state, as claim and settle do. A read under way would judge by what a person has just changed: its
@@ -49,7 +49,7 @@ PARKED_KEYS = """
 SELECT user_id, sku FROM product_sync_schedule
 WHERE sync_status = 'parked' AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
 """
-# Whatever the shop was told since, or is still to be told.
+# What was written to the shop since, or is still to be written.
 CHANGED_KEYS = """
 SELECT user_id, sku FROM product_sync_schedule WHERE user_id = %(user_id)s AND sku IN (
   SELECT sku FROM sync_audit_log WHERE user_id = %(user_id)s AND sync_timestamp >= %(since)s
@@ -149,7 +149,7 @@ RETURNING user_id, sku, old_value, new_value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldChange:
-    """A change that waits for a person; `new` is the observation where none can be approved."""
+    """A held change; `new` is the observation if the change cannot be approved."""
 
     user_id: SellerId
     sku: Sku
@@ -161,12 +161,12 @@ class HeldChange:
 
     @property
     def price_old(self) -> Decimal | None:
-        """The price that the shop keeps meanwhile."""
+        """The price in the shop until then."""
         return _price(self.old)
 
     @property
     def price_new(self) -> Decimal | None:
-        """The price that an approval lets pass; None where none can be approved."""
+        """The price that an approval would push; None if the change cannot be approved."""
         return _price(self.new) if self.can_approve else None
 
     @property
@@ -177,7 +177,7 @@ class HeldChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """What a person's verb came to for one listing: done, or left as it was, and why."""
+    """Result of a person's command for one listing: done, or unchanged and why."""
 
     user_id: SellerId
     sku: Sku
@@ -189,7 +189,7 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _State:
-    """One row of `listing_state`, as far as a person can change it."""
+    """The columns of `listing_state` that a person can change."""
 
     user_id: SellerId
     sku: Sku
@@ -200,7 +200,7 @@ class _State:
     held_reason: str | None = None
 
     def quoted(self) -> Mapping[str, Any] | None:
-        """Return what the supplier's quote makes of the shop, so that fetch knows it again."""
+        """Return the state that the supplier's quote leads to, in the form fetch compares."""
         if self.held_reason is None:
             return self.rejected or self.desired
         observed = self.observed or {}
@@ -213,7 +213,7 @@ class _State:
         return self.proposed or unpriced
 
     def ruled(self, said: str, new: Mapping[str, Any] | None = None) -> Ruling:
-        """Return the ruling that makes it `new`, or leaves it as it is."""
+        """Return the ruling that changes the state to `new`, or leaves it."""
         return Ruling(
             user_id=self.user_id,
             sku=self.sku,
@@ -230,7 +230,7 @@ def _price(values: Mapping[str, Any] | None) -> Decimal | None:
 
 
 class Review:
-    """Changes and parts that wait for a person."""
+    """Held changes and parked listings."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -255,14 +255,14 @@ class Review:
         return [HeldChange(**dict(zip(names, row, strict=True))) for row in rows]
 
     def sellers_of(self, skus: Sequence[Sku]) -> dict[Sku, list[SellerId]]:
-        """Return who lists each of these SKUs; one that nobody lists is left out."""
+        """Return the sellers of each of these SKUs, without SKUs that nobody lists."""
         with guarded(), self._pool.connection() as connection:
             return dict(connection.execute(SELLERS, {"skus": list(skus)}).fetchall())
 
     def approve(
         self, user_id: SellerId, skus: Sequence[Sku], *, reason: str, now: datetime
     ) -> list[Ruling]:
-        """Let held changes reach the shop; each SKU gets its answer."""
+        """Approve held changes; return a result for each SKU."""
         with self._transaction() as connection:
             keys = _lock(connection, [(user_id, sku) for sku in skus])
             return _decide(
@@ -270,7 +270,7 @@ class Review:
             )
 
     def approve_all(self, user_id: SellerId | None, *, reason: str, now: datetime) -> list[Ruling]:
-        """Let everything held, of one seller or of all, reach the shop.
+        """Approve everything held, of one seller or of all.
 
         For a day the guard against mass changes lets the rest of these sellers' change pass too.
         """
@@ -289,7 +289,7 @@ class Review:
     def reject(
         self, user_id: SellerId, skus: Sequence[Sku], *, reason: str, now: datetime
     ) -> list[Ruling]:
-        """Keep the shop as it is; the same quote is not held again."""
+        """Reject held changes: the shop stays as it is, and the same quote is not held again."""
         with self._transaction() as connection:
             keys = _lock(connection, [(user_id, sku) for sku in skus])
             return _decide(
@@ -331,12 +331,12 @@ class Review:
             return _decide(connection, keys, rule, kind="rolled_back", reason=reason, now=now)
 
     def revive(self, user_id: SellerId, skus: Sequence[Sku], *, now: datetime) -> list[Ruling]:
-        """Restart parked listings, back on sale as they were; they board the next call."""
+        """Revive parked listings: back on sale as they were, and due for the next call."""
         with self._transaction() as connection:
             return _revive(connection, _lock(connection, [(user_id, sku) for sku in skus]), now)
 
     def revive_all(self, user_id: SellerId | None, *, now: datetime) -> list[Ruling]:
-        """Restart everything parked, of one seller or of all."""
+        """Revive everything parked, of one seller or of all."""
         with self._transaction() as connection:
             parked = connection.execute(PARKED_KEYS, {"user_id": user_id})
             return _revive(connection, _lock(connection, parked), now)
@@ -348,7 +348,7 @@ class Review:
 
 
 def _lock(connection: Connection, asked: Iterable[Key]) -> list[Key]:
-    """Hold these listings still until the transaction ends; raises NotFoundError for strangers."""
+    """Lock these listings until the transaction ends; raise NotFoundError for unknown SKUs."""
     keys = list(dict.fromkeys(asked))
     known = set(connection.execute(LOCK, _columns(keys)).fetchall())
     unknown = [(seller, sku) for seller, sku in keys if (seller, sku) not in known]
@@ -368,7 +368,7 @@ def _decide(
     reason: str,
     now: datetime,
 ) -> list[Ruling]:
-    """Rule on each listing and write what is done, with its event."""
+    """Decide on each listing and write what is done, with its event."""
     states = _read(connection, keys)
     rulings = [rule(state) for state in states]
     rows = [

@@ -1,4 +1,4 @@
-"""Search: which way leads soonest to the listings that hold a piece of text.
+"""Search: choose the fastest way to the listings that contain a text.
 
 A piece that few listings hold is looked up by its three-character pieces. One that is everywhere
 would be found too often for that: then the listings that begin with it come first, and the others
@@ -31,14 +31,14 @@ FROM (SELECT search_text FROM listing_search WHERE {where} ORDER BY sample_key L
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A text that is searched for, in the database's own small letters."""
+    """A search text, in the database's lower case."""
 
     text: str
     is_common: bool
 
     @property
     def end(self) -> str:
-        """What comes, in the order of characters, after all that begins with it."""
+        """The first text, in character order, after all texts that begin with this one."""
         return self.text[:-1] + chr(ord(self.text[-1]) + 1)
 
 
@@ -50,7 +50,7 @@ class Search:
     common: int = COMMON
 
     def look(self, connection: Connection, q: str, seller: SellerId | None) -> Piece:
-        """Learn how common a piece is; raises InvalidError for what cannot be searched for."""
+        """Estimate how common a text is; raise InvalidError if it cannot be searched for."""
         if len(q) > TEXT_MAX:
             raise InvalidError(f"q: at most {TEXT_MAX} characters are searched for")
         if not q.isprintable():

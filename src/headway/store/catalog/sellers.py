@@ -1,4 +1,4 @@
-"""Sellers as the engine and a person know them: own terms over the deployment's, and the guard."""
+"""Seller settings: own values over those of the deployment, and the guard."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -93,7 +93,7 @@ INSERT INTO sync_audit_log
 VALUES (%(user_id)s, %(now)s, 'tier_set', jsonb_build_object('tier', %(old)s::text),
   jsonb_build_object('tier', %(tier)s::text), %(now)s)
 """
-# In the order of names, so that two who count at once do not wait for each other in a ring.
+# In the order of names, so that two counts at once do not deadlock.
 COUNT = """
 INSERT INTO profiles AS profile (user_id, listing_count, created_at, updated_at)
 SELECT user_id, count(*) FILTER (WHERE is_active), %(now)s, %(now)s
@@ -119,20 +119,20 @@ UNION SELECT user_id FROM profiles UNION SELECT user_id FROM connected_accounts 
 
 
 class Sellers:
-    """`profiles` over what the deployment has chosen for everybody."""
+    """Rows of `profiles` over the settings of the deployment."""
 
     def __init__(self, pool: Pool, defaults: SellerSettings) -> None:
         self._pool = pool
         self._defaults = defaults
 
     def over(self, pool: Pool) -> "Sellers":
-        """Return the same over another pool, such as one behind a wall."""
+        """Return the same over another pool, such as one with tenant isolation."""
         return Sellers(pool, self._defaults)
 
     def standings(
         self, user_ids: Collection[SellerId], now: datetime
     ) -> Mapping[SellerId, SellerSettings]:
-        """Return how each of these sellers stands, with a profile or without."""
+        """Return the settings of each of these sellers, with a profile or without."""
         values = {
             "user_ids": sorted(user_ids),
             "share": self._defaults.guard.share_max,
@@ -143,13 +143,13 @@ class Sellers:
         return {user_id: self._standing(*facts) for user_id, *facts in rows}
 
     def own_terms(self, user_id: SellerId) -> Mapping[str, Term]:
-        """Return what a seller has chosen, None where the deployment's choice holds."""
+        """Return a seller's own values, None where the deployment's apply."""
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(OWN_TERMS, {"user_id": user_id}).fetchone()
         return dict(zip(TERMS, row or (None,) * len(TERMS), strict=True))
 
     def set_terms(self, user_id: SellerId, changes: Mapping[str, Term], *, now: datetime) -> None:
-        """Change some of a seller's terms, None to go by the deployment's; raises InvalidError."""
+        """Change some of a seller's values, None for the deployment's; raise InvalidError."""
         for name, value in changes.items():
             if name not in TERMS:
                 raise InvalidError(f"{name} is not a seller's term; known: {', '.join(TERMS)}")
@@ -167,7 +167,7 @@ class Sellers:
             connection.execute(statement, {**changes, "user_id": user_id, "now": now})
 
     def tier(self, user_id: SellerId) -> Tier:
-        """Return what a seller pays for."""
+        """Return a seller's tier."""
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(TIER, {"user_id": user_id}).fetchone()
         return Tier.FREE if row is None else Tier(row[0])
@@ -179,7 +179,7 @@ class Sellers:
     def set_tier(
         self, user_id: SellerId, tier: Tier, *, quotas: Mapping[Tier, int], now: datetime
     ) -> int:
-        """Let a seller pay for this from now on, with all jobs; return how many may go on."""
+        """Set a seller's tier, with all jobs; return how many jobs may continue."""
         with guarded(), self._pool.connection() as connection, connection.transaction():
             lock_seller(connection, user_id)
             row = connection.execute(TIER, {"user_id": user_id}).fetchone()
@@ -197,18 +197,18 @@ class Sellers:
             connection.execute(APPROVE_MASS, {"user_id": user_id, "until": until, "now": now})
 
     def count_catalogs(self, now: datetime, user_ids: Collection[SellerId] | None = None) -> int:
-        """Count the listings of all sellers, or of these; return whose number changed."""
+        """Count the listings of all sellers, or of these; return how many counts changed."""
         chosen = None if user_ids is None else sorted(user_ids)
         with guarded(), self._pool.connection() as connection:
             return connection.execute(COUNT, {"user_ids": chosen, "now": now}).rowcount
 
     def names(self) -> list[SellerId]:
-        """Return every seller that lists anything, chose anything or has a shop."""
+        """Return every seller that has listings, own settings or a shop."""
         with guarded(), self._pool.connection() as connection:
             return [SellerId(row[0]) for row in connection.execute(NAMES).fetchall()]
 
     def known(self, name: str | None) -> SellerId | None:
-        """Return the seller of that name, None for all; raises NotFoundError, a slip must show."""
+        """Return the seller of that name, None for all; raise NotFoundError if it is unknown."""
         if name is None:
             return None
         names = self.names()

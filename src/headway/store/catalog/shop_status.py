@@ -1,4 +1,4 @@
-"""The shops as the screens show them: in step or not, what waits, what is held, how fast it goes.
+"""Status of the shops: up to date or not, what waits, what is held, how fast pushes are.
 
 Only so many shops are counted as are shown, each count has a bound, and a large table is sampled.
 """
@@ -25,7 +25,7 @@ HELD_LOOKED_AT = 500
 CALLS_LOOKED_AT = 50
 ROWS_SHOWN = 10
 
-# Who needs a person comes first. Each count is one walk along an index, without its rows.
+# Shops that need a person come first. Each count is one index-only scan.
 SHOPS = """
 SELECT account.user_id, account.shop, account.status, account.reason,
   greatest(due.count - refused.count, 0), refused.count, worst.error, held.count, account.total
@@ -90,9 +90,9 @@ CROSS JOIN LATERAL (
   ORDER BY push_failures DESC, sku LIMIT %(rows)s) AS state
 ORDER BY state.push_failures DESC, state.user_id, state.sku LIMIT %(rows)s
 """
-# What was seen or decided about a listing opens a chapter; it is over with the last write in it.
-# Only what the supplier showed is timed: a person, or whoever edits the shop, takes their time, and
-# what a shop sold before us was not ours until the shop was looked at.
+# An observation or decision about a listing starts a span; it ends with the last write in it. Only
+# changes by the supplier are timed: people, and edits in the shop, take their time, and a takeover
+# starts with the first look at the shop.
 WRITTEN = """
 WITH recent AS (
   SELECT user_id, sku, sync_timestamp AS at,
@@ -126,7 +126,7 @@ SELECT (SELECT count(*) FROM chapters WHERE written_at IS NOT NULL),
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShopStatus:
-    """One shop: what is in step with what is desired, what is not, and why.
+    """One shop: what is up to date, what is not, and why.
 
     Points are None until the shop was called; `trouble` says why nothing can be written now.
     """
@@ -149,7 +149,7 @@ class ShopStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldListing:
-    """A change that waits for a person; without a new price it cannot be approved."""
+    """A held change; without a new price it cannot be approved."""
 
     user_id: SellerId
     sku: Sku
@@ -162,7 +162,7 @@ class HeldListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failing:
-    """A listing that its shop refused, and when it is tried again."""
+    """A listing whose write the shop refused, and when it is tried again."""
 
     user_id: SellerId
     sku: Sku
@@ -173,7 +173,7 @@ class Failing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """How much reached the shops in 24 h, and how long after it was observed."""
+    """Changes written in 24 h, and the time from observed to written."""
 
     count: int
     p50_s: float | None
@@ -183,7 +183,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorefrontStatus:
-    """Everything the first screen shows of the shops."""
+    """Everything the first page shows of the shops."""
 
     shops: tuple[ShopStatus, ...]
     shops_count: int
@@ -202,9 +202,9 @@ def storefront_status(
     calls: "ShopCallStats",
     seller: SellerId | None = None,
 ) -> StorefrontStatus:
-    """Read how the shops stand, of all sellers or of one; `resource_of` names a shop's limit.
+    """Read the status of the shops, of all sellers or of one; `resource_of` names a shop's limit.
 
-    What calls have used was read before: a connection behind a wall does not see the limits.
+    What calls have used is read before: a connection with tenant isolation cannot read the limits.
     """
     condition = _whose(seller)
     values = {
@@ -305,7 +305,7 @@ def _shop(
 def _in_step(
     connection: Connection, values: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[int, int]], bool]:
-    """Count each seller's listings, and those whose shop shows what it should."""
+    """Count each seller's listings, and those whose shop is up to date."""
     share = share_of(connection, "listing_state")
     rows = connection.execute(IN_STEP, {**values, "percent": share.percent}).fetchall()
     counted = {

@@ -1,4 +1,4 @@
-"""Suppliers as whoever oversees the deployment sees them: who buys there, and how it goes.
+"""List of suppliers for operators: their sellers, listings and calls.
 
 Every figure is a range of an index, so that a page costs the same however many suppliers there are.
 """
@@ -22,7 +22,7 @@ SOME = f"""
 SELECT {COLUMNS} FROM suppliers WHERE name > %(after)s AND removed_at IS NULL
 ORDER BY name LIMIT %(limit)s
 """
-# What fails is told of with its reasons, and makes its supplier look no older than it is.
+# Failing listings are shown with their reasons, and do not count for the oldest read.
 OLDEST = """LEFT JOIN LATERAL (
   SELECT last_successful_sync AS read_at FROM product_sync_schedule
   WHERE supplier = asked.name AND is_active AND sync_status <> 'syncing' AND NOT is_paused
@@ -52,7 +52,7 @@ ORDER BY breaker.opened_at, oldest.read_at, asked.name LIMIT %(limit)s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplierView:
-    """A supplier, whom it serves and how it goes; calls are those of the last 24 hours."""
+    """A supplier with its sellers, listings and calls of the last 24 hours."""
 
     name: SupplierName
     client_id: str
@@ -67,12 +67,12 @@ class SupplierView:
 
     @property
     def cursor(self) -> str:
-        """Where a list goes on after it."""
+        """The cursor of the page after this item."""
         return cursors.encode(self.name)
 
 
 class SupplierQueries:
-    """Reads over `suppliers`, and over what their lines leave behind."""
+    """Queries on `suppliers`, their listings and their calls."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -84,7 +84,7 @@ class SupplierQueries:
             return cursor.execute(SOME, {"after": after, "limit": limit}).fetchall()
 
     def views(self, suppliers: Mapping[LimitKey, SupplierRow], now: datetime) -> list[SupplierView]:
-        """Return how these stand, in the same order; `asked` maps limit keys."""
+        """Return the status of these suppliers by limit key, in the same order."""
         values = {
             "names": [supplier.name for supplier in suppliers.values()],
             "limit_keys": list(suppliers),
@@ -101,7 +101,7 @@ class SupplierQueries:
         ]
 
     def worst(self, suppliers: Mapping[LimitKey, SupplierRow], *, limit: int) -> list[SupplierName]:
-        """Return who does not answer, for the longest time first, then whose reads are oldest."""
+        """Return suppliers that do not answer, longest first, then those with the oldest reads."""
         names = [supplier.name for supplier in suppliers.values()]
         values = {"names": names, "limit_keys": list(suppliers), "limit": limit}
         with guarded(), self._pool.connection() as connection:

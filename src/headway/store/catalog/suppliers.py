@@ -1,4 +1,4 @@
-"""Suppliers beside the one of the settings: who they are, and which seller buys from which."""
+"""Suppliers besides the one in the settings, and which seller buys from which."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ INSERT INTO profiles (user_id, supplier, created_at, updated_at)
 VALUES (%(user_id)s, %(name)s, %(now)s, %(now)s)
 ON CONFLICT (user_id) DO UPDATE SET supplier = excluded.supplier, updated_at = excluded.updated_at
 """
-# Who is aboard a call of the supplier before is not settled by its reply: that no longer counts.
+# A listing that is being read from the former supplier is not settled by that reply.
 MOVE = """
 WITH theirs AS (
   SELECT id FROM product_sync_schedule WHERE user_id = %(user_id)s ORDER BY id FOR UPDATE
@@ -94,11 +94,11 @@ class Suppliers:
             return cursor.execute(ALL).fetchall()
 
     def names(self) -> list[SupplierName]:
-        """Return what they are called, the one of the settings first."""
+        """Return their names, the one in the settings first."""
         return [MAIN, *(supplier.name for supplier in self.all())]
 
     def find(self, name: SupplierName) -> SupplierRow:
-        """Return one by its name; raises NotFoundError, a slip must show."""
+        """Return one by its name; raise NotFoundError if it is unknown."""
         with guarded(), self._pool.connection() as connection:
             cursor = connection.cursor(row_factory=class_row(SupplierRow))
             row = cursor.execute(ONE, {"name": name}).fetchone()
@@ -109,20 +109,20 @@ class Suppliers:
         raise NotFoundError(f"there is no supplier {name}; {hint}")
 
     def idle(self, now: datetime, *, limit: int) -> list[SupplierName]:
-        """Return those for which no worker was asked to come, without the one of the settings."""
+        """Return those without a dispatched worker, except the one in the settings."""
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(IDLE, {"now": now, "limit": limit}).fetchall()
         return [name for (name,) in rows]
 
     def of_sellers(self, user_ids: Collection[SellerId]) -> Mapping[SellerId, SupplierName]:
-        """Return whom each of these sellers buys from."""
+        """Return the supplier of each of these sellers."""
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(BOUGHT_FROM, {"user_ids": list(user_ids)}).fetchall()
         chosen: dict[str, str] = dict(rows)
         return {user_id: SupplierName(chosen.get(user_id, MAIN)) for user_id in user_ids}
 
     def add(self, row: SupplierRow, *, now: datetime) -> bool:
-        """Keep a supplier, or who signs in there now; return whether it is new.
+        """Store a supplier, or its new login; return True if it is new.
 
         Raises ConflictError if another has the same credential: they would share its limit; and if
         this name has another one.
@@ -153,7 +153,7 @@ class Suppliers:
         return bool(added[0])
 
     def remove(self, name: SupplierName, *, now: datetime) -> None:
-        """Forget a supplier; raises NotFoundError, and ConflictError while a seller buys there."""
+        """Remove a supplier; raise NotFoundError, or ConflictError while a seller buys there."""
         self.find(name)
         with guarded(), self._pool.connection() as connection, connection.transaction():
             connection.execute(LOCK)
@@ -168,10 +168,10 @@ class Suppliers:
             connection.execute(TELL, _event("supplier_removed", old={"name": name}, now=now))
 
     def give(self, name: SupplierName, user_id: SellerId, *, now: datetime) -> int:
-        """Let a seller buy from this one from now on; return how many listings that moved.
+        """Assign a supplier to a seller; return how many listings that changed.
 
-        Their due times stay, so that no herd comes; each shows the new supplier's word when it is
-        next read.
+                Due times stay, so this causes no burst of calls; each shows the new supplier's quote
+                when it is next read.
         """
         if name != MAIN:
             self.find(name)

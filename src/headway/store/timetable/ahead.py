@@ -1,4 +1,4 @@
-"""What lies ahead of the line, for a forecast: who waits, and when the tokens must be renewed."""
+"""The supplier queue for a forecast: the waiting listings, and when tokens expire."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,7 +9,7 @@ from headway.store.pause_sql import SUPPLIER_PAUSED, is_unmarked
 from headway.store.pool import Pool, guarded
 from headway.store.timetable.schedule import EVIDENCE_COLUMNS
 
-# A forecast looks no deeper than this into the scheduled; of the other turns there are few.
+# A forecast reads no more than this many scheduled listings; other priorities have few.
 SCHEDULED_MAX, OTHERS_MAX = 6000, 500
 COLUMNS = (
     "id",
@@ -52,14 +52,14 @@ EXPIRIES = "SELECT expires_at FROM credential WHERE credential_key = %(key)s ORD
 
 
 class Ahead:
-    """Reads for a forecast of one supplier's line; nothing here locks or writes."""
+    """Reads for a forecast of one supplier's queue; nothing here locks or writes."""
 
     def __init__(self, pool: Pool, supplier: SupplierName = MAIN) -> None:
         self._pool = pool
         self._supplier = supplier
 
     def queue(self, now: datetime) -> list[Listing]:
-        """Return who waits, deeper than a call needs, with what a policy knows of each."""
+        """Return the waiting listings, more than a call needs, with what a policy knows of each."""
         values = {"now": now, "supplier": self._supplier}
         with guarded(), self._pool.connection() as connection:
             return [_listing(row) for row in connection.execute(QUEUE, values).fetchall()]

@@ -17,7 +17,7 @@ HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 WINDOWS_MAX = 48
 
-# Whoever is overdue is due in the hour that has begun.
+# Overdue listings count as due in the current hour.
 PLANNED = """
 SELECT grouping(hour) = 0, coalesce(hour, hour_bucket)::int, count(*)
 FROM (SELECT hour_bucket, CASE WHEN next_sync_at < %(start)s + interval '1 day' THEN
@@ -39,7 +39,7 @@ GROUP BY 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedHour:
-    """An hour ahead: listings that come due in it, and the calls that will be made in it."""
+    """A coming hour: the listings due in it, and the calls planned for it."""
 
     at: datetime
     due: int
@@ -48,7 +48,7 @@ class PlannedHour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeHour:
-    """An hour behind: calls made in it, how many were answered well, and the seats they used."""
+    """A past hour: calls made, how many succeeded, and the seats they used."""
 
     at: datetime
     calls: int
@@ -58,7 +58,7 @@ class MadeHour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayTimetable:
-    """A day behind and a day ahead; the hour that has begun is in both.
+    """The past day and the next; the current hour is in both.
 
     `slots` counts the listings of each hour of the day, where the policy gives slots. `backlog` is
     what is still due after the last hour.
@@ -74,7 +74,7 @@ class DayTimetable:
 
 
 class TimetableQueries:
-    """The timetable as a person reads it."""
+    """The timetable of a day, for people."""
 
     def __init__(self, pool: Pool, *, seats: int, calls_per_hour: float) -> None:
         self._pool = pool
@@ -120,7 +120,7 @@ class TimetableQueries:
     def _plan(
         self, start: datetime, due: list[int], policy: Policy
     ) -> tuple[tuple[PlannedHour, ...], int]:
-        """Let the due board in full calls, as many an hour as are allowed; others wait."""
+        """Fill calls with the due listings, as many an hour as the limit allows; the rest waits."""
         hours, waiting, most = [], 0, math.floor(self._calls_per_hour)
         for number, count in enumerate(due):
             waiting += count
@@ -136,7 +136,7 @@ def _made(at: datetime, figures: list[int] | None) -> MadeHour:
 
 
 def _windows(now: datetime, policy: Policy, listed: int) -> tuple[RetryWindow, ...]:
-    """Return the windows of the next day, the one that now lies in first."""
+    """Return the retry windows of the next day, the current one first."""
     windows: list[RetryWindow] = []
     at = now
     while at < now + DAY and len(windows) < WINDOWS_MAX:

@@ -1,6 +1,6 @@
-"""The market of seats: its price, who changes how often, who changes together.
+"""The price of a seat, how often listings change, and which change together (adaptive policy).
 
-It also moves due times: of a family that is swept, of listings whom the deadline calls. Every
+It also moves due times: of a family in which one listing changed, and near the deadline. Every
 statement adds or replaces one small thing, so any number of workers may learn at once.
 """
 
@@ -16,7 +16,7 @@ from headway.core.timetable.market import Lesson, Market, price_after
 from headway.core.timetable.rates import RATES, Prior, Recency
 from headway.store.pool import Pool, guarded
 
-# Two short looks by index, at whoever waits and at whoever is aboard: there may be any number of
+# Two index scans, of the waiting listings and of those being read: there may be any number of
 # other suppliers.
 OURS = """(
   SELECT * FROM product_sync_schedule WHERE supplier = %(supplier)s AND is_active
@@ -30,7 +30,7 @@ SELECT listings, exp(log_price), prior, hits, hits_expected, fitted_at, updated_
    WHERE limit_key = %(limit_key)s AND name = ANY(%(names)s))
 FROM market WHERE limit_key = %(limit_key)s
 """
-# A price steps slowly where a round takes long, so one that belongs to a catalogue of another size
+# A price steps slowly where a round takes long, so one that belongs to a catalog of another size
 # would be wrong for days: then it follows from the prior again.
 COUNT = f"""
 INSERT INTO market AS row (limit_key, listings, updated_at)
@@ -69,9 +69,9 @@ WHERE limit_key = %(limit_key)s AND fitted_at IS NOT DISTINCT FROM %(fitted_at)s
 WAITS = """supplier = %(supplier)s AND is_active AND NOT is_paused AND sync_status <> 'syncing'
     AND priority = 'scheduled'"""
 
-# Whoever is swept comes before those who are merely due, but not before those whom the deadline
-# calls: these are due since they were last read. Both are counted in parts, as seats are: however
-# many sellers list one, it takes one seat, and all of its listings are read by it.
+# Swept listings go before other due ones, but not before those near the deadline, whose due time is
+# their last read. Both are counted by SKU, as seats are: a SKU takes one seat however many sellers
+# list it.
 SWEEP = """
 UPDATE product_sync_schedule AS row SET swept_from = row.next_sync_at, updated_at = %(now)s,
   next_sync_at = least(%(now)s, (
@@ -103,7 +103,7 @@ FROM (
 RETURNING row.sku
 """
 
-# The two kinds by themselves: whoever came just now must not hide whom nobody has read for long.
+# Two queries, so that a listing added just now does not hide one that was read long ago.
 OLDEST = f"""
 SELECT least(
   (SELECT last_successful_sync FROM product_sync_schedule
@@ -131,7 +131,7 @@ RETURNING row.sku
 
 
 class Markets:
-    """The rows of `market` and `family` of one supplier, and the due times that they move."""
+    """The rows of `market` and `family` of one supplier, and the due times they change."""
 
     def __init__(
         self, pool: Pool, supplier: SupplierName = MAIN, *, limit_key: str, seats_per_min: float
@@ -141,7 +141,7 @@ class Markets:
         self._seats_per_min = seats_per_min
 
     def load(self, families: Collection[str], now: datetime) -> Market:
-        """Return the market as it is, with what is known of these families."""
+        """Return the market, with the state of these families."""
         row = self._load(families)
         if row is None:
             self.count(now)
@@ -167,7 +167,7 @@ class Markets:
         self._execute(COUNT, {"now": now})
 
     def learn(self, market: Market, lesson: Lesson, now: datetime) -> list[Sku]:
-        """Keep what a call taught; return the SKUs whose due time it moved."""
+        """Store what a call taught; return the SKUs whose due time it changed."""
         values = {
             "now": now,
             "price": market.going_price,
@@ -191,7 +191,7 @@ class Markets:
         return moved
 
     def refit(self, market: Market, now: datetime) -> None:
-        """Learn anew how rates are spread, unless another worker just did."""
+        """Fit the distribution of change rates again, unless another worker just did."""
         with guarded(), self._pool.connection() as connection:
             cells = connection.execute(CELLS, self._whose).fetchall()
         recency = market.recency.decayed()
@@ -205,7 +205,7 @@ class Markets:
         self._execute(FIT, values)
 
     def oldest(self) -> datetime | None:
-        """Return when the listing that waits longest was last read, or came; None if none waits."""
+        """Return when the longest waiting listing was last read or added; None if none waits."""
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(OLDEST, self._whose).fetchone()
         assert row is not None, "an expression always answers"
@@ -218,7 +218,7 @@ class Markets:
             return dict(connection.execute(AGES, {**self._whose, "now": now}).fetchall())
 
     def hurry(self, count: int, now: datetime) -> list[Sku]:
-        """Let so many of those read longest ago board before all others; return who moved."""
+        """Put this many of the listings read longest ago first; return the SKUs that moved."""
         return self._skus(HURRY, {"count": count, "now": now})
 
     def _load(self, families: Collection[str]) -> tuple[Any, ...] | None:

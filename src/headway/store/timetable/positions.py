@@ -1,4 +1,4 @@
-"""Where listings stand: their rows, and how many SKUs board before them, counted on the index."""
+"""Positions of listings: their rows, and how many SKUs go first, counted on the index."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ PREFIX_LENGTH = 3
 
 FIELDS = tuple(name for name in ListingPosition.__dataclass_fields__ if name != "pauses")
 
-# Who boards before a row: every better turn, and its own up to its due time. Retries come after
+# What goes before a row: every higher priority, and its own up to its due time. Retries come after
 # the scheduled that are due, and before those that are not. Each branch is a bounded range scan.
 BRANCH = """
   (SELECT sku FROM product_sync_schedule AS other
@@ -113,11 +113,11 @@ class ListingPositions:
     def sample(
         self, now: datetime, *, supplier: SupplierName = MAIN, limit: int = 25
     ) -> list[ListingPosition]:
-        """Return both ends of each queue of a supplier, who is being read, and who fails most."""
+        """Return both ends of each queue of a supplier, what is being read, and what fails most."""
         return self._read(SAMPLE, {"now": now, "supplier": supplier, "limit": limit})
 
     def similar(self, sku: Sku, *, seller: SellerId | None = None, most: int = 3) -> list[Sku]:
-        """Return SKUs that look like this one, among its neighbours and the first of all."""
+        """Return SKUs similar to this one, among its neighbors and the first of all."""
         values = {
             "sku": sku,
             "seller": seller,

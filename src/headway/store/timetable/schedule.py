@@ -1,7 +1,7 @@
 """The schedule's rows: front of the queue, claim, settle, release, rescue.
 
-Read these statements as SQL: they are the heart of the engine. Every one takes `now` from the
-caller; none holds a transaction across a call.
+The statements are in the folder `sql`. Every one takes `now` from the caller; none holds a
+transaction across a call.
 """
 
 import json
@@ -74,13 +74,13 @@ FROM unnest(%(id)s::uuid[], %(fence)s::bigint[], %(suspicion)s::int[]) AS new(id
 WHERE row.id = new.id AND row.fence = new.fence AND row.sync_status = 'syncing'
 """
 
-# Reads the whole table, once after an outage. Whoever is aboard is its holder's to write.
+# Reads the whole table, once after an outage. A listing being read belongs to its lease holder.
 RESET_SUSPICION = """
 UPDATE product_sync_schedule SET suspicion = 0
 WHERE supplier = %(supplier)s AND suspicion > 0 AND sync_status <> 'syncing'
 """
 
-# The fence moves on, so that whoever fell silent cannot settle when it wakes.
+# The fence increases, so that a lost worker cannot settle later.
 RESCUE = """
 WITH silent AS (
   SELECT id FROM product_sync_schedule
@@ -108,7 +108,7 @@ LISTED = "SELECT coalesce(sum(listing_count), 0) FROM profiles WHERE supplier = 
 class Schedule:
     """One supplier's rows of `product_sync_schedule`, behind the engine's port.
 
-    Whoever fell silent is rescued for all suppliers at once.
+    Expired leases are rescued for all suppliers at once.
     """
 
     def __init__(self, pool: Pool, supplier: SupplierName = MAIN) -> None:
@@ -123,7 +123,7 @@ class Schedule:
         without: Collection[Sku] = (),
         only_clean: bool = False,
     ) -> list[Candidate]:
-        """Return the listings that may board next, a few of each turn, by due time."""
+        """Return the listings that may be in the next call, a few of each priority, by due time."""
         values = {
             "supplier": self._supplier,
             "now": now,  # for the pauses; due or not is the core's question
@@ -187,11 +187,11 @@ class Schedule:
         return self._number(LISTED, {"supplier": self._supplier})
 
     def retried_since(self, since: datetime) -> int:
-        """Return how many SKUs boarded as retries since then."""
+        """Return how many SKUs were read as retries since then."""
         return self._number(RETRIED, {"since": since, "supplier": self._supplier})
 
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
-        """Give seats back untouched, with the given suspicion; return how many were still ours."""
+        """End leases without an outcome, and set suspicion; return how many were still ours."""
         values = {
             "id": [listing.id for listing in listings],
             "fence": [listing.fence for listing in listings],
@@ -201,12 +201,12 @@ class Schedule:
             return connection.execute(RELEASE, values).rowcount
 
     def reset_suspicion(self) -> int:
-        """Lift the suspicion from everybody who is not aboard a call; return how many."""
+        """Reset the suspicion of all listings that are not being read; return how many."""
         with guarded(), self._pool.connection() as connection:
             return connection.execute(RESET_SUSPICION, {"supplier": self._supplier}).rowcount
 
     def rescue(self, now: datetime) -> int:
-        """Free the listings whose holder fell silent; return how many."""
+        """Free the listings whose lease has expired; return how many."""
         with guarded(), self._pool.connection() as connection:
             return connection.execute(RESCUE, {"now": now}).rowcount
 
@@ -229,7 +229,7 @@ def _settled(settlement: Settlement) -> dict[str, Any]:
     status = "success" if settlement.is_good_read else "failed"
     observation, before = settlement.observed, settlement.listing
     observed = observation and observation.as_json()
-    # What did not change stays as it is stored; its hash would take long to work out.
+    # What did not change stays as it is stored; computing its hash is slow.
     news = None if settlement.outcome is Outcome.UNCHANGED else observation
     # A failure says nothing about a price that waits for a person.
     held = (settlement.held_reason, settlement.proposed, settlement.rejected)

@@ -1,4 +1,4 @@
-"""The timetable as a whole: another policy takes over, a person moves a slot, a window opens.
+"""Slots and due times: adopt another policy, move a slot, open a retry window.
 
 Reads and retries move one listing's due time at a time; what is here moves many, or a slot.
 """
@@ -24,7 +24,7 @@ CHUNK = 10_000
 FIRST = "00000000-0000-0000-0000-000000000000"
 # What a supplier of two calls a minute, ten seats each, can give.
 SEATS_PER_MIN = 20.0
-# However large the catalogue, a part of the seats is left to whoever must not wait for its slot.
+# However large the catalog, some seats are left to listings that must not wait for their slot.
 SPARE_MIN = 0.1
 DAY_MIN = 1440.0
 
@@ -33,9 +33,9 @@ INSERT INTO timetable (policy, adopted_at) VALUES ('', %(now)s) ON CONFLICT DO N
 """
 ADOPTED = "SELECT policy FROM timetable FOR UPDATE"
 ADOPT = "UPDATE timetable SET policy = %(policy)s, adopted_at = %(now)s"
-# Whoever writes listings waits: locks taken row by row could meet in another order, and nobody is
-# to find half a timetable. So does whoever locks a row first and writes it in a second statement;
-# under a weaker lock the two of us would wait for each other.
+# Writers of listings wait: row locks taken in another order could deadlock, and no one may see half
+# a timetable. So do transactions that lock a row first and write it in a second statement; under a
+# weaker lock the two would wait for each other.
 ALONE = "LOCK TABLE product_sync_schedule IN EXCLUSIVE MODE"
 LOADS_KEPT = """
 SELECT hour_bucket, count(*) FROM product_sync_schedule
@@ -59,9 +59,9 @@ FROM unnest(%(ids)s::uuid[], %(hours)s::smallint[], %(minutes)s::smallint[],
   %(due)s::timestamptz[]) AS new(id, hour_bucket, minute_offset, next_sync_at)
 WHERE row.id = new.id
 """
-# Those who cannot wait for their slot, the latest deadline first: each is due when it must be, or a
-# step before the one behind it. So as many deadlines as you like on one instant become a queue that
-# ends there. Where that queue would have to begin before now, it begins now, in the same order.
+# Listings that cannot wait for their slot, the latest deadline first: each is due at its deadline,
+# or a step before the next one. So any number of deadlines at one instant become a queue that ends
+# there. Where that queue would have to begin before now, it begins now, in the same order.
 SPREAD = """
 WITH hurried AS (
   SELECT id, next_sync_at AS latest,
@@ -79,7 +79,7 @@ WITH hurried AS (
 UPDATE product_sync_schedule AS row SET next_sync_at = spread.due_at
 FROM spread WHERE row.id = spread.id AND row.next_sync_at <> spread.due_at
 """
-# What the log knows of changes, forgotten by half in a month: as if the policy had looked on. One
+# The changes in the history, discounted by half in a month: as if the policy had observed them. One
 # read that changed price and stock is one change. It was watched from its first answer to its last.
 WARM_START = """
 WITH changes AS (
@@ -108,8 +108,8 @@ UPDATE product_sync_schedule AS row SET changes_seen = told.changes_seen,
   watched_days = told.watched_days, changed_at = told.changed_at
 FROM told WHERE row.id = told.id
 """
-# The same place as `place_in_window` gives: fewest failures first, then the oldest attempt. Whoever
-# tried since the window opened has had its turn in it.
+# The same place as `place_in_window` gives: fewest failures first, then the oldest attempt. A
+# listing tried since the window opened is not retried in it again.
 ROLL = """
 WITH waiting AS (
   SELECT id, %(opens_at)s + interval '1 second' * (least(consecutive_failures, %(failures_max)s)
@@ -154,7 +154,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedSlot:
-    """What a person wants of a slot; None leaves it as it is. `is_auto` lets the policy choose."""
+    """A requested slot; None leaves a value as it is. `is_auto` lets the policy choose."""
 
     hour_bucket: int | None = None
     minute_offset: int = 0
@@ -164,7 +164,7 @@ class RequestedSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedSlot:
-    """What became of a listing that was to be moved."""
+    """Result of moving a listing."""
 
     user_id: SellerId
     sku: Sku
@@ -176,7 +176,7 @@ class MovedSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A listing as far as the timetable is concerned."""
+    """The columns of a listing that place it in the timetable."""
 
     id: str
     supplier: SupplierName
@@ -203,7 +203,7 @@ class _Row:
 
     @property
     def waits_for_slot(self) -> bool:
-        """Whether its due time comes from its slot."""
+        """True if its due time follows from its slot."""
         return self.is_active and self.priority == Priority.SCHEDULED
 
     def due(self, policy: Policy, slot: Slot, now: datetime) -> datetime:
@@ -223,11 +223,11 @@ class Timetable:
         self._supplier = supplier
 
     def adopt(self, policy: Policy, now: datetime, *, seats_per_min: float = SEATS_PER_MIN) -> int:
-        """Place every listing anew if another policy had placed them; return how many.
+        """Place every listing again if another policy had placed them; return how many.
 
-        All or nothing, once, whoever else starts at the same time. Nobody becomes older by it than
+        All or nothing, once, even if several processes start. No listing becomes older by it than
         the policy allows, as far as the supplier's seats go. Slots that a person chose are kept;
-        so are the due times of whoever is urgent, retried, parked or aboard a call.
+        so are the due times of listings that are urgent, retried, parked or being read.
         """
         with guarded(), self._pool.connection() as connection, connection.transaction():
             connection.execute(LOCK)
@@ -246,10 +246,10 @@ class Timetable:
             return count
 
     def roll_retries(self, now: datetime, opens_at: datetime) -> Sequence[Sku]:
-        """Move the retries that wait for other windows into this one; return who moved.
+        """Move the retries that wait for other windows into this one; return those that moved.
 
         They are those that earlier windows had no seat for, and those that expected the next one
-        later, before the catalogue had grown.
+        later, before the catalog had grown.
         """
         values = {
             "supplier": self._supplier,
@@ -331,7 +331,7 @@ def _place_all(
 def _place_slots(
     connection: Connection[Any], supplier: SupplierName, policy: Policy, now: datetime
 ) -> int:
-    """Give everybody a slot, a chunk at a time; return how many are active."""
+    """Give every listing a slot, a chunk at a time; return how many are active."""
     catalog = EMPTY
     if policy.weighs_slots:
         catalog = read_catalog(connection.cursor(), supplier, LOADS_KEPT)
@@ -358,7 +358,7 @@ def _place_slots(
 
 
 def _policy_slot(row: _Row, policy: Policy, catalog: CatalogSummary, now: datetime) -> Slot:
-    """Return the slot that a policy gives a listing by itself."""
+    """Return the slot that a policy assigns to a listing."""
     place = policy.place(row.sku, now, catalog)
     return replace(row.slot, hour_bucket=place.hour_bucket, minute_offset=place.minute_offset)
 
@@ -366,7 +366,7 @@ def _policy_slot(row: _Row, policy: Policy, catalog: CatalogSummary, now: dateti
 def _wished(
     row: _Row, requested_slot: RequestedSlot, policy: Policy, catalog: CatalogSummary, now: datetime
 ) -> Slot:
-    """Return the slot as a person wants it."""
+    """Return the slot as requested."""
     slot = row.slot
     if requested_slot.sync_priority is not None:
         slot = replace(slot, sync_priority=requested_slot.sync_priority)

@@ -1,4 +1,4 @@
-"""A person wants listings read now: they are due at once, before all others.
+"""Manual triggers: listings become due at once, before all others.
 
 One transaction with its events. Asking again changes nothing.
 """
@@ -36,7 +36,7 @@ SELECT user_id, sku, %(now)s, 'sync_triggered', %(reason)s, %(now)s FROM trigger
 
 
 class Triggers:
-    """Due times that a person brings forward."""
+    """Due times that a person moves to now."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -44,7 +44,7 @@ class Triggers:
     def trigger(
         self, user_id: SellerId, skus: Sequence[Sku], *, reason: str, now: datetime
     ) -> list[Ruling]:
-        """Let listings board the next call; each SKU gets its answer.
+        """Make listings due for the next call; return a result for each SKU.
 
         One that is paused goes first when it is resumed. Raises NotFoundError for strangers; then
         nothing is done.
