@@ -24,6 +24,9 @@ from headway_lab.virtual_clock import VirtualClock
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TEMPLATE = "headway_template"
+# How long a test waits for a reply of a server that it started. It only bounds a hang: on a busy
+# machine a reply takes longer than the 5 s that httpx waits by default.
+HTTP_TIMEOUT_S = 60
 numbers = itertools.count(1)
 # Files that take long start first, lest one of them run alone at the end; those that mostly wait
 # for real processes stand between those that need a processor, so that they overlap.

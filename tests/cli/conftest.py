@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,22 @@ def bare_environment(**settings: str) -> dict[str, str]:
     ours = ("HEADWAY_", "SYNC_", "DATABASE_URL", "PG")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return {**kept, **settings}
+
+
+@contextmanager
+def started(*arguments: str, **settings: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a command that keeps running; one that a failed test leaves behind is killed."""
+    with subprocess.Popen(
+        [PROGRAM, *arguments],
+        env=bare_environment(PYTHONUNBUFFERED="1", **settings),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.fixture

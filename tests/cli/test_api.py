@@ -2,13 +2,13 @@
 
 import json
 import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
-from tests.cli.conftest import PROGRAM, bare_environment
+from tests.cli.conftest import started
+from tests.conftest import HTTP_TIMEOUT_S
 
 
 def test_the_document_is_printed_without_a_database(headway: Callable[..., Any]) -> None:
@@ -19,21 +19,18 @@ def test_the_document_is_printed_without_a_database(headway: Callable[..., Any])
 
 def test_it_serves_the_page_and_ends_on_a_signal(database: str, tmp_path: Path) -> None:
     settings = {"DATABASE_URL": database, "HEADWAY_DATA_DIR": str(tmp_path)}
-    with subprocess.Popen(
-        [PROGRAM, "api", "--port", "0"],
-        env=bare_environment(PYTHONUNBUFFERED="1", **settings),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
+    with started("api", "--port", "0", **settings) as process:
         assert process.stdout is not None
         said = process.stdout.readline()
         assert "Headway serves DATABASE_URL. The page: " in said, said + process.stdout.read()
         url = said.split("The page: ")[1].strip()
-        with httpx.Client(trust_env=False, follow_redirects=True) as browser:
+        with httpx.Client(
+            timeout=HTTP_TIMEOUT_S, trust_env=False, follow_redirects=True
+        ) as browser:
             assert browser.get(url).url.path == "/"
             ready = browser.get(httpx.URL(url).join("/readyz"))
             assert ready.json() == {"is_ready": True, "reasons": []}
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
-        assert "Headway has stopped." in process.stdout.read()
+        rest = process.stdout.read()
+        assert process.wait() == 0, rest
+        assert "Headway has stopped." in rest

@@ -1,14 +1,14 @@
 """`headway run` as a person runs it."""
 
 import signal
-import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from tests.cli.conftest import PROGRAM, bare_environment
+from tests.cli.conftest import started
+from tests.conftest import HTTP_TIMEOUT_S
 
 from headway.clock import SystemClock
 from headway_lab.simulators.shopify.shop import ShopSetup
@@ -31,27 +31,19 @@ def test_without_credentials_it_says_which_are_missing_and_starts_nothing(
     assert "HEADWAY_BOEING_CLIENT_ID" in complaint
 
 
-def started(settings: Mapping[str, str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [PROGRAM, "run", "--port", "0"],
-        env=bare_environment(PYTHONUNBUFFERED="1", **settings),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
 @pytest.mark.parametrize("how", (signal.SIGINT, signal.SIGTERM))
 def test_it_serves_the_page_can_be_joined_and_ends_on_a_signal(
     headway: Callable[..., Any], data_dir: Path, how: signal.Signals
 ) -> None:
     settings = {**ACCESS, "HEADWAY_DATA_DIR": str(data_dir)}
-    with started(settings) as process:
+    with started("run", "--port", "0", **settings) as process:
         assert process.stdout is not None
         said = process.stdout.readline()
         assert "The page: " in said, said + process.stdout.read()
         url = said.split("The page: ")[1].strip()
-        with httpx.Client(trust_env=False, follow_redirects=True) as browser:
+        with httpx.Client(
+            timeout=HTTP_TIMEOUT_S, trust_env=False, follow_redirects=True
+        ) as browser:
             assert browser.get(url).url.path == "/"
             assert browser.get(httpx.URL(url).join("/api/sync/status")).status_code == 200
         status = headway("status", "--json", **settings)
@@ -75,7 +67,7 @@ def test_a_shop_that_is_connected_while_it_runs_is_visited(
             "HEADWAY_DATA_DIR": str(data_dir),
             "HEADWAY_SHOPIFY_URL": f"{server.url}/{{shop}}",
         }
-        with started(settings) as process:
+        with started("run", "--port", "0", **settings) as process:
             assert process.stdout is not None
             assert "The page: " in process.stdout.readline()
             connect = (
@@ -88,10 +80,15 @@ def test_a_shop_that_is_connected_while_it_runs_is_visited(
                 "token",
             )
             assert headway(*connect, **settings).code == 0
-            said = next(line for line in process.stdout if line.startswith("push: "))
-            assert said.strip() == "push: acme.myshopify.com: locations of 0"
+            # A push may have come before the token was stored, and turned away.
+            said = ""
+            while "push: acme.myshopify.com: locations of 0\n" not in said:
+                line = process.stdout.readline()
+                assert line, said
+                said += line
             (shop,) = headway("shops", "--json", **settings).object()
             process.send_signal(signal.SIGTERM)
             rest = process.stdout.read()
+            assert process.wait() == 0, rest
     assert shop["locations"] == ["Chicago", "Dallas"]
     assert "hunter2" not in said + rest

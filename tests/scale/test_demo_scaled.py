@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 from tests.lab.demo.test_command import (
+    TIMEOUT_S,
     all_end,
     descendants,
+    handles_of,
     logged_in,
     watch_a_call_leave,
     watch_a_shop_be_written,
@@ -21,13 +23,15 @@ from tests.scale.workers import ProcessGroup
 from headway.cli import main
 
 QUICK = ("demo", "--workers", "2", "--speed", "300", "--products", "10", "--port", "0")
+# The demo says nothing while it works through its past, which takes a busy machine minutes.
+SILENCE_S = 600
 WORKS = re.compile(r"(worker \d) \| Headway works as \S+:(\d+): tick, fetch\.boeing, ")
 
 
 @contextmanager
 def watched(pids: list[int]) -> Iterator[dict[int, int]]:
     """Keep a handle for each process, which outlives a reused id."""
-    handles = {pid: os.pidfd_open(pid) for pid in pids}
+    handles = handles_of(pids)
     yield handles
     assert all_end(handles), "nothing may be left running"
 
@@ -37,13 +41,14 @@ def at_work(group: ProcessGroup) -> dict[str, int]:
     return {found[1]: int(found[2]) for line in group.output if (found := WORKS.match(line))}
 
 
+@pytest.mark.timeout(TIMEOUT_S)
 def test_workers_do_the_demos_work_one_that_is_killed_is_replaced_and_all_end_with_it(
     tmp_path: Path,
 ) -> None:
     # A killed worker's call may still be under way until its timeout, and no other leaves before.
     path = {"PYTHONPATH": os.pathsep.join(sys.path)}  # its workers run on the same sources
     environ = {"HOME": str(tmp_path), "HEADWAY_BOEING_TIMEOUT_S": "3", **path}
-    group = ProcessGroup(environ=environ)
+    group = ProcessGroup(environ=environ, patience_s=SILENCE_S)
     demo = group.start(*QUICK)
     try:
         link = group.until_output("The page: ").partition("The page: ")[2].strip()

@@ -56,7 +56,7 @@ class ProcessGroup:
         for process in self.processes:
             if process.poll() is None:
                 process.send_signal(how)
-        codes = [process.wait(PATIENCE_S) for process in self.processes]
+        codes = [process.wait(self.patience_s) for process in self.processes]
         self.processes.clear()
         return codes
 

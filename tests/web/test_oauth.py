@@ -16,6 +16,7 @@ import httpx
 import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
+from tests.conftest import HTTP_TIMEOUT_S
 
 from headway.app import App, build
 from headway.app.providers import shared_vault
@@ -263,7 +264,10 @@ def test_another_browser_cannot_finish_what_this_one_began(world: World, execute
     for secret, asked, status in tries:
         headers = {} if secret is None else {"cookie": f"headway_connect_etsy={secret}"}
         url = f"{world.api.base_url}connect/etsy/callback"
-        refused(httpx.get(url, params=asked, headers=headers, trust_env=False), status)
+        answer = httpx.get(
+            url, params=asked, headers=headers, timeout=HTTP_TIMEOUT_S, trust_env=False
+        )
+        refused(answer, status)
     assert nothing(execute)
     assert world.back(query).status_code == 200, "it is still there for who began it"
 
@@ -277,6 +281,7 @@ def test_a_flow_ends_once_and_in_time(world: World, execute: Execute) -> None:
         f"{world.api.base_url}connect/etsy/callback",
         params=query,
         headers={"cookie": f"headway_connect_etsy={secret}"},
+        timeout=HTTP_TIMEOUT_S,
         trust_env=False,
     )
     assert "finished before" in refused(again, 410)

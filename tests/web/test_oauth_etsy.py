@@ -10,6 +10,7 @@ import httpx
 import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
+from tests.conftest import HTTP_TIMEOUT_S
 
 from headway.app import App, build
 from headway.app.providers import shared_vault
@@ -114,7 +115,8 @@ def test_every_call_of_the_way_is_one_that_etsy_counted(app: App, etsy: EtsySimu
 
 
 def test_etsys_page_is_asked_for_what_we_read_and_nothing_else(app: App) -> None:
-    url = httpx.get(link(app), trust_env=False).headers["location"]
+    sent_on = httpx.get(link(app), timeout=HTTP_TIMEOUT_S, trust_env=False)
+    url = sent_on.headers["location"]
     asked = parse_qs(urlsplit(url).query)
     assert asked["scope"] == ["transactions_r listings_r shops_r"]
     assert asked["code_challenge_method"] == ["S256"]
@@ -127,7 +129,7 @@ def test_a_webhook_that_etsy_signed_wakes_the_shop_that_was_connected(
     walk(app)
     headers, body = etsy.hook("order.paid", 77, 4711)
     url = f"{app.settings.public_url}webhooks/etsy"
-    answer = httpx.post(url, content=body, headers=headers, trust_env=False)
+    answer = httpx.post(url, content=body, headers=headers, timeout=HTTP_TIMEOUT_S, trust_env=False)
     assert (answer.status_code, answer.json()) == (200, {"fate": "taken"})
     with app.pool.connection() as connection:
         woken = connection.execute(
