@@ -170,8 +170,8 @@ class Suppliers:
     def give(self, name: SupplierName, user_id: SellerId, *, now: datetime) -> int:
         """Assign a supplier to a seller; return how many listings that changed.
 
-                Due times stay, so this causes no burst of calls; each shows the new supplier's quote
-                when it is next read.
+        Due times stay, so this causes no burst of calls; each shows the new supplier's quote
+        when it is next read.
         """
         if name != MAIN:
             self.find(name)
