@@ -117,7 +117,7 @@ def test_an_answer_is_told_with_the_version_and_clock_of_the_server(
     script: Script, api: HeadwayApi
 ) -> None:
     script.say(reply(200, {"a": 1}, {**SIGNED, "Headway-Speed": "60.0"}))
-    told = api.get("/api/x/a%2Fb", {"q": "a b", "none": None, "empty": ""})
+    told = api.request("GET", "/api/x/a%2Fb", query={"q": "a b", "none": None, "empty": ""})
     assert (told.json, told.version, told.speed) == ({"a": 1}, "9.9", 60.0)
     assert told.now.isoformat() == "2026-01-01T00:00:00+00:00"
     assert script.heard[0].startswith("GET /api/x/a%2Fb?q=a+b HTTP/1.1\r\n")
@@ -128,18 +128,18 @@ def test_a_post_whose_connection_breaks_is_sent_once_more_under_the_same_key(
     script: Script, api: HeadwayApi
 ) -> None:
     script.say(BREAK, GOOD, GOOD)
-    assert api.post("/api/x", {"b": 2}).json == {"a": 1}
+    assert api.request("POST", "/api/x", body={"b": 2}).json == {"a": 1}
     first, again = script.keys
     assert first == again != ""
     assert [each.endswith('{"b":2}') for each in script.heard] == [True, True]
-    api.post("/api/x")
+    api.request("POST", "/api/x")
     assert script.keys[2] not in {"", first}, "another question has another key"
 
 
 def test_a_connection_that_breaks_twice_is_told(script: Script, api: HeadwayApi) -> None:
     script.say(BREAK, BREAK)
     with pytest.raises(TimedOutError, match="broke; what was asked may be done"):
-        api.post("/api/x")
+        api.request("POST", "/api/x")
 
 
 @pytest.mark.parametrize("status", (409, 429, 503))
@@ -147,7 +147,7 @@ def test_told_to_wait_it_waits_and_asks_again(
     script: Script, api: HeadwayApi, clock: VirtualClock, status: int
 ) -> None:
     script.say(problem(status, "wait", **{"Retry-After": "7"}), GOOD)
-    assert api.post("/api/x").json == {"a": 1}
+    assert api.request("POST", "/api/x").json == {"a": 1}
     assert clock.monotonic() == 7
     assert script.keys[0] == script.keys[1]
 
@@ -155,7 +155,7 @@ def test_told_to_wait_it_waits_and_asks_again(
 def test_it_does_not_wait_for_ever(script: Script, api: HeadwayApi, clock: VirtualClock) -> None:
     script.say(*[problem(429, "too often", **{"Retry-After": "20"})] * 2)
     with pytest.raises(TooManyError, match="too often") as caught:
-        api.get("/api/x")
+        api.request("GET", "/api/x")
     assert caught.value.retry_after_s == 20
     assert clock.monotonic() == 20
 
@@ -173,7 +173,7 @@ def test_a_refusal_is_the_error_that_it_was_there_in_the_same_words(
 ) -> None:
     script.say(problem(status, "no part is called A=1"))
     with pytest.raises(kind, match=r"^no part is called A=1$"):
-        api.get("/api/x")
+        api.request("GET", "/api/x")
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_what_is_no_answer_of_headway_is_one_clear_line_without_the_key(
 ) -> None:
     script.say(answer)
     with pytest.raises(kind, match=words) as caught:
-        api.get("/api/x")
+        api.request("GET", "/api/x")
     assert KEY not in str(caught.value)
     assert str(caught.value).isprintable()
 
@@ -216,13 +216,13 @@ def test_nobody_there_is_told_as_such(script: Script, clock: VirtualClock) -> No
     url = script.url
     script.close()
     with pytest.raises(UnsentError, match="nobody listens there"):
-        HeadwayApi(url, KEY, clock=clock).get("/api/x")
+        HeadwayApi(url, KEY, clock=clock).request("GET", "/api/x")
 
 
 def test_a_server_without_tls_is_told_as_such(script: Script, clock: VirtualClock) -> None:
     script.blurt(reply(400, b"", {}))
     with pytest.raises(UnsentError, match="is it http:// instead of https://"):
-        HeadwayApi(script.url.replace("http:", "https:"), KEY, clock=clock).get("/api/x")
+        HeadwayApi(script.url.replace("http:", "https:"), KEY, clock=clock).request("GET", "/api/x")
 
 
 def test_a_long_answer_comes_line_by_line_and_one_cut_short_is_an_error(

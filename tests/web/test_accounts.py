@@ -3,14 +3,14 @@
 import html
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from headway.web.account_models import AccountsShape, JobShape, JobsShape, QuotasShape
 from psycopg_pool import ConnectionPool
+from pydantic import TypeAdapter
 from tests.store.accounts.lane import Lane
 from tests.web.keys import shown
 
@@ -18,7 +18,10 @@ from headway.app import build
 from headway.config import Settings
 from headway.core.accounts.jobs import JobStatus, PlatformName, Tier
 from headway.core.catalog.listings import SellerId
+from headway.operations.accounts import AccountPage, QuotaList
+from headway.operations.jobs import JobPage
 from headway.store.accounts.connections import ConnectedShops
+from headway.store.accounts.job_list import JobView
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 from headway_lab.virtual_clock import VirtualClock
@@ -53,15 +56,20 @@ def refused(answer: httpx.Response, status: int) -> str:
     return str(answer.json()["detail"])
 
 
-def jobs_at(api: httpx.Client, path: str, **params: Any) -> list[JobShape]:
+def read(kind: Any, answer: httpx.Response) -> Any:
+    """Read a reply as the type that the operation returns."""
+    return TypeAdapter(kind).validate_json(answer.content)
+
+
+def jobs_at(api: httpx.Client, path: str, **params: Any) -> Sequence[JobView]:
     answer = api.get(path, params=params)
     assert answer.status_code == 200, answer.text
-    return JobsShape.model_validate_json(answer.content).jobs
+    return read(JobPage, answer).jobs
 
 
 def test_accounts_are_listed_with_their_sellers_quotas(api: httpx.Client, lane: Lane) -> None:
     lane.connect()
-    seen = AccountsShape.model_validate_json(api.get("/api/accounts").content)
+    seen = read(AccountPage, api.get("/api/accounts"))
     assert len(seen.accounts) == 9
     assert {(each.user_id, each.orders_max) for each in seen.sellers} == {
         ("prime", 5000),
@@ -69,7 +77,7 @@ def test_accounts_are_listed_with_their_sellers_quotas(api: httpx.Client, lane: 
         ("fern", 50),
     }
     answer = api.get("/api/accounts", params={"seller": "fern", "platform": "etsy"})
-    (one,) = AccountsShape.model_validate_json(answer.content).accounts
+    (one,) = read(AccountPage, answer).accounts
     assert (one.user_id, one.platform, one.tier) == ("fern", "etsy", "free")
 
 
@@ -115,7 +123,7 @@ def test_jobs_are_found_by_how_they_stand(api: httpx.Client, lane: Lane) -> None
 def test_a_job_is_explained_by_its_id(api: httpx.Client, lane: Lane) -> None:
     lane.connect(Tier.FREE)
     (first, *_) = jobs_at(api, "/api/jobs")
-    one = JobShape.model_validate_json(api.get(f"/api/jobs/{first.id}").content)
+    one = read(JobView, api.get(f"/api/jobs/{first.id}"))
     assert (one.name, one.place) == (first.name, 1)
 
 
@@ -125,7 +133,7 @@ def test_a_dead_job_is_revived_once(api: httpx.Client, lane: Lane) -> None:
     settled = {"next_run_at": None, "retry_count": 5, "reason": "malformed", "now": lane.now}
     lane.jobs.settle(job, JobStatus.DEAD, **settled)  # type: ignore[arg-type]
     answer = api.post(f"/api/jobs/{job.id}/revive")
-    assert JobShape.model_validate_json(answer.content).status == "queued"
+    assert read(JobView, answer).status == "queued"
     assert "is not dead" in refused(api.post(f"/api/jobs/{job.id}/revive"), 409)
 
 
@@ -136,7 +144,7 @@ def test_a_job_that_waits_is_made_due_and_keeps_its_place_in_time(
     lane.ask("UPDATE sync_jobs SET next_run_at = next_run_at + interval '1 hour'")
     (first, *_) = jobs_at(api, "/api/jobs")
     assert first.place is None
-    made = JobShape.model_validate_json(api.post(f"/api/jobs/{first.id}/run").content)
+    made = read(JobView, api.post(f"/api/jobs/{first.id}/run"))
     assert (made.place, made.due_at) == (1, lane.now)
 
 
@@ -166,7 +174,7 @@ def test_a_job_of_a_disconnected_account_waits_for_a_person(api: httpx.Client, l
 
 def test_quotas_come_with_their_curve_and_a_forecast(api: httpx.Client, lane: Lane) -> None:
     lane.connect()
-    answer = QuotasShape.model_validate_json(api.get("/api/quotas").content)
+    answer = read(QuotaList, api.get("/api/quotas"))
     (etsy,) = answer.quotas
     assert (etsy.platform, etsy.limit, etsy.left) == ("etsy", 100, 100)
     assert (len(etsy.hours), len(etsy.past), len(etsy.forecast.points)) == (24, 25, 25)

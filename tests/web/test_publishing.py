@@ -6,17 +6,19 @@ from typing import Any
 
 import httpx
 import pytest
-from headway.web.publishing import BatchShape, BulkPublish, PartShape
 from psycopg_pool import ConnectionPool
+from pydantic import TypeAdapter
 from tests.web.keys import shown
 
 from headway.app import build
 from headway.config import Settings
+from headway.operations.publishing import PublishBatch, PublishBody
 from headway.store.catalog.publishing import PARTS_MAX
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 from headway_lab.virtual_clock import VirtualClock
 
+BATCH = TypeAdapter(PublishBatch)
 PATH = "/api/bulk-publish"
 Execute = Callable[..., list[Any]]
 
@@ -69,8 +71,8 @@ def test_parts_are_asked_for_and_followed(
     connect("acme")
     answer = api.post(PATH, json={"part_numbers": ["WF1=K3", "AN 960/10L", "WF1=K3 "]})
     assert answer.status_code == 202
-    asked = BatchShape.model_validate_json(answer.content)
-    assert [(each.part_number, each.shop_sku) for each in asked.parts] == [
+    asked = BATCH.validate_json(answer.content)
+    assert [(part.sku, part.shop_sku) for part in asked.parts] == [
         ("WF1=K3", "WF1"),
         ("AN 960/10L", "AN 960/10L"),
     ]
@@ -78,7 +80,7 @@ def test_parts_are_asked_for_and_followed(
     assert {each.place for each in asked.parts} == {1, 2}
     assert all(each.expected_at for each in asked.parts)
     execute("UPDATE product_staging SET status = 'normalized' WHERE shop_sku = 'WF1'")
-    seen = BatchShape.model_validate_json(api.get(f"{PATH}/{asked.batch_id}").content)
+    seen = BATCH.validate_json(api.get(f"{PATH}/{asked.batch_id}").content)
     assert seen.counts == {"requested": 1, "normalized": 1}
     (normal,) = (each for each in seen.parts if each.status == "normalized")
     assert normal.note == "waiting to be created in the shop"
@@ -185,7 +187,7 @@ def test_the_document_promises_what_is_kept(api: httpx.Client) -> None:
         assert schema["$ref"].endswith("/ProblemShape")
     get = document["paths"][f"{PATH}/{{batch_id}}"]["get"]
     assert {"200", "404", "503"} <= set(get["responses"])
-    for shape in (BulkPublish, BatchShape, PartShape):
-        schema = document["components"]["schemas"][shape.__name__]
-        for example in schema["examples"]:
-            shape.model_validate(example)
+    for example in document["components"]["schemas"]["PublishBody"]["examples"]:
+        PublishBody.model_validate(example)
+    reply = get["responses"]["200"]["content"]["application/json"]
+    BATCH.validate_python(reply["example"])

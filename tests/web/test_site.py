@@ -9,9 +9,8 @@ from pathlib import Path
 import httpx
 import psycopg
 import pytest
-from headway.web.status_models import StatusShape
 from psycopg_pool import ConnectionPool
-from pydantic import SecretStr
+from pydantic import SecretStr, TypeAdapter
 from tests.web.keys import shown
 
 from headway.app import App, build
@@ -24,6 +23,7 @@ from headway.providers.vault import open_vault
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway.store.server.embedded import EmbeddedServer
+from headway.store.status import Overview
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 from headway_lab.simulators.boeing import BoeingSimulator, SignIn, SupplierPart
@@ -35,6 +35,7 @@ from headway_lab.virtual_clock import VirtualClock
 SIGN_IN = SignIn()
 SHOP = ShopSetup(domain="acme.myshopify.com", locations=("Miami FL",))
 DAY = timedelta(days=1)
+OVERVIEW = TypeAdapter(Overview)
 PATIENCE_S = 20
 
 
@@ -161,11 +162,11 @@ def wait_for(stream: Iterator[str], is_it: Callable[[str], bool]) -> str:
     pytest.fail("the stream ended without the event")
 
 
-def wait_until(page: httpx.Client, is_it: Callable[[StatusShape], bool]) -> StatusShape:
+def wait_until(page: httpx.Client, is_it: Callable[[Overview], bool]) -> Overview:
     """Return the first status that is it: the feed may still hold the last one."""
     give_up_s = SystemClock().monotonic() + PATIENCE_S
     while True:
-        status = StatusShape.model_validate_json(page.get("/api/sync/status").content)
+        status = OVERVIEW.validate_json(page.get("/api/sync/status").content)
         if is_it(status):
             return status
         assert SystemClock().monotonic() < give_up_s, status
@@ -327,7 +328,7 @@ def test_the_status_keeps_its_promise(line: Line, page: httpx.Client) -> None:
     stock_twelve(line)
     line.run(DAY)
     answer = page.get("/api/sync/status")
-    status = StatusShape.model_validate_json(answer.content)
+    status = OVERVIEW.validate_json(answer.content)
     assert status.counts.total == 12
     assert status.counts.fresh + status.counts.unread + status.counts.stale == 12
     assert len(status.next_call.seats) == 10
@@ -335,7 +336,7 @@ def test_the_status_keeps_its_promise(line: Line, page: httpx.Client) -> None:
     assert status.spent.fill == 1
     document = page.get("/openapi.json").json()
     reply = document["paths"]["/api/sync/status"]["get"]["responses"]["200"]
-    assert reply["content"]["application/json"]["schema"]["$ref"].endswith("/StatusShape")
+    assert reply["content"]["application/json"]["schema"]["$ref"].endswith("/Overview")
 
 
 def test_no_documentation_page_is_served_because_it_would_load_from_elsewhere(

@@ -82,7 +82,7 @@ def plan(
     if url:
         asked = {"products": count, "add": add, "policy": policy, "limit": limit}
         given = {name: value for name, value in asked.items() if value is not None}
-        answer = run_elsewhere(url, RunKind.PLAN, given).result
+        answer: object = run_elsewhere(url, RunKind.PLAN, given).result
     else:
         assert count is not None, "it was counted where it was not said"
         answer = _brief(weigh_up(count, throughput, DAILY, add=add), policy)

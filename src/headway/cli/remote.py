@@ -19,8 +19,8 @@ from headway.cli.server_api import PROVIDER, ApiReply, HeadwayApi
 from headway.errors import StoreError, UnreadableError
 from headway.operations import changes
 from headway.operations.callers import OperatorCaller
-from headway.operations.declaration import ApiOperation, Arguments
 from headway.operations.inputs import RequestBody
+from headway.operations.operation import ApiOperation, Arguments
 from headway.store.catalog.history import HistoryEvent
 from headway.web.audit import STOPPED
 

@@ -16,7 +16,7 @@ from headway.config import Settings
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConfigError
 from headway.operations.callers import OperatorCaller, operator
-from headway.operations.declaration import ApiOperation, Arguments
+from headway.operations.operation import ApiOperation, Arguments
 
 ACTOR = "cli"
 PAGE_MAX = 200

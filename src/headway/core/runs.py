@@ -43,7 +43,7 @@ class Run:
     request: Mapping[str, Any] = field(default_factory=dict)
     status: RunStatus = RunStatus.QUEUED
     progress: float = 0.0
-    result: Any = None
+    result: dict[str, Any] | list[dict[str, Any]] | None = None
     error: str = ""
     said: str = ""
     exit_code: int | None = None

@@ -6,9 +6,9 @@ from datetime import datetime
 from headway.core.access import Need
 from headway.core.accounts.jobs import PlatformName
 from headway.operations.callers import Caller, OperatorCaller
-from headway.operations.declaration import operation
 from headway.operations.inputs import Cursor, SellerQuery
 from headway.operations.jobs import JobLimit
+from headway.operations.operation import operation
 from headway.operations.pages import cut
 from headway.store.accounts.status import AccountView, SellerView
 from headway.store.limits.quotas import Budget

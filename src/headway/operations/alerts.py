@@ -10,8 +10,8 @@ from headway.core.monitoring.alerts import Alert
 from headway.core.monitoring.metrics import AlertMetrics
 from headway.core.monitoring.rules import current_alerts
 from headway.operations.callers import Caller
-from headway.operations.declaration import operation
 from headway.operations.deployment import status
+from headway.operations.operation import operation
 from headway.operations.pauses import pauses
 from headway.store.accounts.credentials import Credentials
 from headway.store.status import Overview

@@ -9,7 +9,6 @@ from pydantic import model_validator
 from headway.core.access import Need
 from headway.errors import InvalidError
 from headway.operations.callers import Caller
-from headway.operations.declaration import operation
 from headway.operations.inputs import (
     Cursor,
     Instant,
@@ -21,8 +20,9 @@ from headway.operations.inputs import (
     Skus,
     example,
 )
+from headway.operations.listing_search import for_each_listing
+from headway.operations.operation import operation
 from headway.operations.pages import cut
-from headway.operations.selection import for_each_listing
 from headway.store.catalog.review import HeldChange, Review, Ruling
 
 TAG = "deciding"

@@ -8,7 +8,6 @@ from fastapi import Query
 from headway.core.access import Need
 from headway.core.catalog.listings import Sku
 from headway.operations.callers import Caller
-from headway.operations.declaration import operation
 from headway.operations.inputs import (
     NAME_CHARS_MAX,
     PLAIN,
@@ -19,7 +18,8 @@ from headway.operations.inputs import (
     SkuPath,
     Until,
 )
-from headway.operations.selection import raise_not_listed
+from headway.operations.listing_search import raise_not_listed
+from headway.operations.operation import operation
 from headway.store.catalog.change_list import ChangePage, ChangeQueries
 from headway.store.catalog.history import HistoryEvent, HistoryPage, HistoryQueries
 

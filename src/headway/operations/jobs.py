@@ -12,8 +12,8 @@ from headway.core.accounts.jobs import JobStatus, PlatformName
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConflictError, NotFoundError
 from headway.operations.callers import Caller
-from headway.operations.declaration import operation
 from headway.operations.inputs import Cursor, NamePath, SellerQuery
+from headway.operations.operation import operation
 from headway.operations.pages import cut
 from headway.store.accounts.job_list import JobView, is_job_name
 from headway.store.accounts.job_rows import JobRows

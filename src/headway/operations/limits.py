@@ -18,8 +18,8 @@ from headway.core.limits.status import Gauge
 from headway.core.limits.transitions import Resource
 from headway.errors import NotFoundError
 from headway.operations.callers import OperatorCaller
-from headway.operations.declaration import operation
 from headway.operations.inputs import NAME_CHARS_MAX, PLAIN, Cursor, Limit, Since, Until
+from headway.operations.operation import operation
 from headway.operations.pages import cut
 from headway.providers.provider import Provider
 from headway.providers.registry import installed, main_supplier

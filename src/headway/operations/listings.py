@@ -16,7 +16,6 @@ from headway.core.timetable.policies.policy import PRIORITY_MAX
 from headway.engine.explain import in_shop, reasons
 from headway.operations.callers import Caller
 from headway.operations.changes import Decision, Rulings, ruled
-from headway.operations.declaration import operation
 from headway.operations.inputs import (
     PLAIN,
     Cursor,
@@ -28,8 +27,9 @@ from headway.operations.inputs import (
     SkuPath,
     example,
 )
+from headway.operations.listing_search import for_each_listing, raise_not_listed
+from headway.operations.operation import operation
 from headway.operations.outlook import queue_ahead
-from headway.operations.selection import for_each_listing, raise_not_listed
 from headway.store.catalog.history import HistoryQueries, SeriesPoint
 from headway.store.catalog.product_list import (
     ProductPage,

@@ -9,7 +9,6 @@ from headway.core.catalog.listings import MAIN, SellerId, Sku
 from headway.core.pauses import Pause, PauseKind
 from headway.errors import ForbiddenError, InvalidError
 from headway.operations.callers import Caller
-from headway.operations.declaration import operation
 from headway.operations.inputs import (
     Instant,
     ReasonText,
@@ -20,7 +19,8 @@ from headway.operations.inputs import (
     SupplierText,
     example,
 )
-from headway.operations.selection import for_each_listing
+from headway.operations.listing_search import for_each_listing
+from headway.operations.operation import operation
 from headway.store.catalog.suppliers import Suppliers
 from headway.store.pauses import Pauses, Resumed
 

@@ -13,7 +13,6 @@ from headway.core.access import AccessGrant, Need, Role
 from headway.core.catalog.listings import SellerId
 from headway.errors import InvalidError, NotFoundError
 from headway.operations.callers import Caller, OperatorCaller
-from headway.operations.declaration import operation
 from headway.operations.inputs import (
     NAME_CHARS_MAX,
     PLAIN,
@@ -23,6 +22,7 @@ from headway.operations.inputs import (
     SellerText,
     example,
 )
+from headway.operations.operation import operation
 from headway.store.access.keys import ApiKey, ApiKeys
 from headway.store.access.sessions import BrowserSession, Sessions
 

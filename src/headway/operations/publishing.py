@@ -15,8 +15,8 @@ from headway.core.catalog.intake import ImportedPart, fate, read_at
 from headway.core.catalog.listings import SellerId, Sku
 from headway.errors import ConflictError, NotFoundError
 from headway.operations.callers import Caller
-from headway.operations.declaration import operation
 from headway.operations.inputs import NamePath, RequestBody, SellerText, SkuText, example
+from headway.operations.operation import operation
 from headway.store.accounts.job_list import is_uuid
 from headway.store.catalog.publishing import PARTS_MAX, Publishing
 

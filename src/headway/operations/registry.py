@@ -20,7 +20,7 @@ from headway.operations import (
     suppliers,
     terms,
 )
-from headway.operations.declaration import ApiOperation
+from headway.operations.operation import ApiOperation
 
 NOUNS = (
     deployment, listings, history, changes, pauses, publishing, accounts, jobs, shops, shop_links,

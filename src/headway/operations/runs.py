@@ -17,8 +17,8 @@ from headway.core.runs import (
 )
 from headway.errors import InvalidError
 from headway.operations.callers import REAL_TIME, OperatorCaller
-from headway.operations.declaration import operation
 from headway.operations.inputs import PLAIN, Cursor, Limit, NamePath, RequestBody, example
+from headway.operations.operation import operation
 from headway.store.runs import Runs, cursor_of
 
 TAG = "runs"

@@ -12,8 +12,8 @@ from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConfigError
 from headway.operations.callers import OperatorCaller
-from headway.operations.declaration import operation
 from headway.operations.inputs import RequestBody, SellerText, example
+from headway.operations.operation import operation
 from headway.operations.shops import TAG, ShopText
 from headway.store.accounts.connections import shop_domain
 from headway.store.accounts.oauth_flows import OAuthFlow, OAuthFlows

@@ -13,7 +13,6 @@ from headway.core.accounts.jobs import PlatformName, Tier
 from headway.core.catalog.listings import SellerId, Wait
 from headway.errors import ConfigError, InvalidError, NotFoundError
 from headway.operations.callers import Caller, OperatorCaller
-from headway.operations.declaration import operation
 from headway.operations.inputs import (
     NAME_CHARS_MAX,
     PLAIN,
@@ -27,6 +26,7 @@ from headway.operations.inputs import (
     SellerText,
     example,
 )
+from headway.operations.operation import operation
 from headway.operations.pages import cut
 from headway.operations.shop_tokens import forget_tokens, keep_tokens
 from headway.providers.tokens import is_usable

@@ -19,7 +19,6 @@ from headway.core.pauses import Pause, longest
 from headway.core.timetable.next_call import next_call
 from headway.errors import ConflictError
 from headway.operations.callers import OperatorCaller
-from headway.operations.declaration import operation
 from headway.operations.inputs import (
     NAME_CHARS_MAX,
     PLAIN,
@@ -31,6 +30,7 @@ from headway.operations.inputs import (
     checked,
     example,
 )
+from headway.operations.operation import operation
 from headway.operations.pages import cut
 from headway.providers.provider import SupplierSetup
 from headway.store import cursors

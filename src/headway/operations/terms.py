@@ -10,8 +10,8 @@ from pydantic import Field
 from headway.core.access import Need
 from headway.core.catalog.listings import SellerId
 from headway.operations.callers import Caller, OperatorCaller
-from headway.operations.declaration import operation
 from headway.operations.inputs import RequestBody, SellerPath, example
+from headway.operations.operation import operation
 from headway.store.catalog.sellers import TERMS
 
 TAG = "shops"

@@ -18,7 +18,7 @@ from headway.core.runs import Run
 from headway.errors import StoreError
 from headway.operations import deployment, history, people, runs, shop_links
 from headway.operations.callers import Caller
-from headway.operations.declaration import ApiOperation
+from headway.operations.operation import ApiOperation
 from headway.operations.registry import OPERATIONS
 from headway.runners.background import BackgroundRuns
 from headway.store.runs import Runs

@@ -186,7 +186,7 @@ def _run_elsewhere(ctx: typer.Context, url: str, *, json_progress: bool) -> list
     options = {name: ctx.params[name] for name in TRAVELS if _is_set(ctx, name)}
     request = {("faults" if name == "fault" else name): value for name, value in options.items()}
     run = run_elsewhere(url, RunKind.SIMULATE, request, tells=json_progress)
-    reports = run.result if isinstance(run.result, list) else [run.result]
+    reports = run.result if isinstance(run.result, list) else [run.result or {}]
     broken = tuple(run.said.splitlines()) if any(map(broken_laws, reports)) else ()
     first, *others = reports
     return [

@@ -21,7 +21,7 @@ class Breaker:
     opened_at: datetime | None = None
     reason: str = ""
     # Whether the supplier is believed to be down; the next call is a probe.
-    is_open: bool = field(init=False)
+    is_open: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         """Derive whether it is open."""

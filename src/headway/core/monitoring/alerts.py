@@ -49,7 +49,7 @@ class Alert(Finding):
     name: str
     severity: Severity
     link: str = "/"
-    runbook: str = field(init=False)
+    runbook: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
         """Set the address of the page that explains what to do."""

@@ -89,7 +89,7 @@ class NextCall:
     pause: Pause | None = None
     told: str = ""
     # The reason for the wait, for a person.
-    reason: str = field(init=False)
+    reason: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
         """Derive the reason."""
