@@ -23,7 +23,7 @@ from headway.core.catalog.change_detection import Desired, Terms, desire, observ
 from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.lifecycle import FailureRule, Judge
 from headway.core.catalog.listings import Listing, Quote, Reply, Sku
-from headway.core.timetable.policies import Rolling
+from headway.core.timetable.policies.rolling import Rolling
 from headway.core.timetable.seats import SeatRule, join_call
 from headway.errors import ConfigError
 from headway.store.pool import open_pool

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     BaseModel,
     BeforeValidator,
@@ -23,11 +24,13 @@ from pydantic import (
     StringConstraints,
     ValidationError,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
 
 from headway.core.monitoring.rules import THRESHOLDS
+from headway.core.timetable.policies import POLICIES
 from headway.errors import ConfigError
 
 PREFIXES = ("HEADWAY_", "SYNC_")
@@ -45,6 +48,19 @@ Currency = Annotated[
     str, StringConstraints(strip_whitespace=True, to_upper=True, pattern=r"^[A-Za-z]{3}$")
 ]
 TierNumbers = dict[Literal["free", "starter", "growth", "pro"], Annotated[int, Field(ge=1)]]
+
+
+def _known_policy(name: str) -> str:
+    if name not in POLICIES:
+        raise ValueError(f"must be one of {', '.join(POLICIES)}")
+    return name
+
+
+PolicyName = Annotated[
+    str,
+    AfterValidator(_known_policy),
+    WithJsonSchema({"type": "string", "enum": list(POLICIES)}),
+]
 Minutes = Annotated[float, Field(ge=0, le=44_640)]
 
 
@@ -139,7 +155,7 @@ class Settings(BaseModel):
         "HEADWAY_METRICS_HOST", "127.0.0.1", "address of a worker's metrics"
     )
 
-    policy: Literal["packed", "split", "anchored", "rolling", "adaptive"] = _setting(
+    policy: PolicyName = _setting(
         "HEADWAY_POLICY", "adaptive", "which policy decides when a listing is due"
     )
     budget_share: float = _setting(

@@ -17,7 +17,7 @@ from headway.core.catalog.change_detection import Desired, Observed, Terms, desi
 from headway.core.catalog.intake import ImportRow
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.catalog.storefront import Gid
-from headway.core.timetable.policies import Rolling
+from headway.core.timetable.policies.rolling import Rolling
 from headway.engine.push import SHOPS_LOOKED_AT
 from headway.store.catalog.products import Products
 from headway_lab.simulators.reply import SimReply

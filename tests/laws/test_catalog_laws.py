@@ -14,7 +14,8 @@ from headway.app import App
 from headway.config import Settings
 from headway.core.catalog.lifecycle import Settlement
 from headway.core.catalog.listings import Candidate, Listing, Outcome, Priority, Sku
-from headway.core.timetable.policies import Next, ReadResult, Rolling
+from headway.core.timetable.policies import Next, ReadResult
+from headway.core.timetable.policies.rolling import Rolling
 from headway.engine.explain import reasons
 from headway.engine.ports import SchedulePort
 from headway_lab.simulation.explain_checks import check_explanations

@@ -12,9 +12,10 @@ from psycopg_pool import ConnectionPool
 
 from headway.app import App
 from headway.core.catalog.listings import Sku
-from headway.core.timetable.policies import Policy, Split
+from headway.core.timetable.policies import Policy
 from headway.core.timetable.policies.hours import Opening
 from headway.core.timetable.policies.policy import EMPTY, CatalogSummary, Placement
+from headway.core.timetable.policies.split import Split
 from headway_lab.simulation.faults import parse_faults
 from headway_lab.simulation.report import figures
 from headway_lab.simulation.scenario import Parts, Plan, Scenario

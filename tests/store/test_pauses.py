@@ -8,7 +8,7 @@ from psycopg_pool import ConnectionPool
 
 from headway.core.catalog.listings import Listing, Priority, SellerId, Sku
 from headway.core.pauses import Pause, PauseKind
-from headway.core.timetable.policies import Rolling
+from headway.core.timetable.policies.rolling import Rolling
 from headway.errors import InvalidError
 from headway.store.access.isolation import TenantPool
 from headway.store.catalog.listings import LOCK, Listings

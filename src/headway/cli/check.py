@@ -167,7 +167,7 @@ def _isolation(app: App) -> LawResult:
     """Compare the retries of the present window with what it has seats for (L4)."""
     window = app.policy.retry_window(app.clock.now(), app.schedule.listed())
     if window is None:
-        note = f"`{app.policy.name}` has no windows for retries; `packed` and `split` have"
+        note = f"`{app.policy.name}` has no windows for retries"
         return LawResult(law="L4", name="isolation", verdict=IDLE, note=note)
     retried = app.schedule.retried_since(window.opens_at)
     note = f"{retried:,} of {window.seats_max:,} retries since {window.opens_at:%H:%M} UTC"

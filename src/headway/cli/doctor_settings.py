@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
-from pydantic import AliasChoices, SecretStr
+from pydantic import AliasChoices, SecretStr, WithJsonSchema
 
 from headway.config import TABLES, Settings
 
@@ -66,6 +66,9 @@ def _allowed(name: str) -> str:
         return ", ".join(f"`{each}`" for each in get_args(info.annotation))
     if info.annotation is bool:
         return "`true`, `false`"
+    for rule in info.metadata:
+        if isinstance(rule, WithJsonSchema):
+            return ", ".join(f"`{value}`" for value in (rule.json_schema or {})["enum"])
     bounds = [
         f"{word} {getattr(each, kind):,}"
         for each in info.metadata

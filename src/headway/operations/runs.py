@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headway.clock import fresh_id
+from headway.config import PolicyName
 from headway.core.access import Need
 from headway.core.runs import (
     DAYS_MAX,
@@ -25,7 +26,6 @@ TAG = "runs"
 NONE_LISTED = "the database lists no part; say how many there will be: --products 5000"
 FAULTS_MAX, FAULT_CHARS_MAX, SEED_MAX, WORKERS_MAX = 20, 100, 2**31 - 1, 8
 PLAN_PRODUCTS_MAX, CALLS_MAX = 10_000_000, 1000
-PolicyText = Literal["packed", "split", "anchored", "rolling", "adaptive"]
 FaultText = Annotated[
     str, Field(min_length=1, max_length=FAULT_CHARS_MAX, pattern=PLAIN, examples=["crash:1/h"])
 ]
@@ -45,7 +45,7 @@ class SimulationBody(RequestBody):
     model_config = example({"kind": "simulate", "policy": "rolling", "products": 500, "days": 1})
     kind: Literal["simulate"]
     lane: Literal["catalog", "account"] | None = None
-    policy: PolicyText | Literal["all"] | None = None
+    policy: PolicyName | Literal["all"] | None = None
     products: Annotated[int, Field(ge=1, le=PRODUCTS_MAX, examples=[500])] | None = None
     days: Annotated[float, Field(ge=0.01, le=DAYS_MAX, examples=[1])] | None = None
     seed: Annotated[int, Field(ge=0, le=SEED_MAX, examples=[1])] | None = None
@@ -62,7 +62,7 @@ class PlanBody(RequestBody):
     kind: Literal["plan"]
     products: Annotated[int, Field(ge=1, le=PLAN_PRODUCTS_MAX, examples=[5000])] | None = None
     add: Annotated[int, Field(ge=0, le=PLAN_PRODUCTS_MAX, examples=[100])] | None = None
-    policy: PolicyText | None = None
+    policy: PolicyName | None = None
     limit: Annotated[float, Field(ge=0.1, le=CALLS_MAX, examples=[2])] | None = None
 
 

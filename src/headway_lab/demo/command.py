@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +28,7 @@ from headway.cli.speed import build_fast
 from headway.cli.worker import require_scale
 from headway.clock import ScaledClock, SystemClock
 from headway.config import Settings
+from headway.core.timetable.policies import POLICIES
 from headway.engine.tick import EVERY
 from headway.runners.embedded import EmbeddedRunner
 from headway.runners.worker_processes import WorkerProcesses
@@ -72,14 +72,10 @@ SIGN_IN = SignIn(client_id="demo")
 DRIFT_CHECK_H, DRIFT_CHECK_PACE = 1.0, 130_000
 
 
-class PolicyName(StrEnum):
-    """The policies to choose from."""
-
-    ADAPTIVE = "adaptive"
-    PACKED = "packed"
-    SPLIT = "split"
-    ANCHORED = "anchored"
-    ROLLING = "rolling"
+def _known_policy(name: str | None) -> str | None:
+    if name is not None and name not in POLICIES:
+        raise typer.BadParameter(f"{name} is not known; known: {', '.join(POLICIES)}")
+    return name
 
 
 def register(app: typer.Typer) -> None:
@@ -102,8 +98,11 @@ def demo(
         int, typer.Option(help="Which world to draw; the same seed, the same world.")
     ] = 1,
     policy: Annotated[
-        PolicyName | None,
-        typer.Option(help="When a part is due; by default the policy of the settings."),
+        str | None,
+        typer.Option(
+            callback=_known_policy,
+            help="When a part is due; by default the policy of the settings.",
+        ),
     ] = None,
     workers: Annotated[
         int,
@@ -156,7 +155,7 @@ def demo(
 
 
 def _settings(
-    settings: Settings, *, port: int | None, policy: PolicyName | None, products: int, speed: float
+    settings: Settings, *, port: int | None, policy: str | None, products: int, speed: float
 ) -> Settings:
     """Return the demo's settings: its own folder, supplier and shops; the rest unchanged."""
     changes: dict[str, object] = {
@@ -174,7 +173,7 @@ def _settings(
     if port is not None:
         changes["web_port"] = port
     if policy is not None:
-        changes["policy"] = policy.value
+        changes["policy"] = policy
     return settings.model_copy(update=changes)
 
 

@@ -8,7 +8,7 @@ from headway.core.catalog.change_detection import Terms
 from headway.core.catalog.guard import Guard, SellerSettings
 from headway.core.catalog.lifecycle import FailureRule, Judge, Settlement, suspicions
 from headway.core.catalog.listings import Listing, Outcome, Priority, Quote, Reply, SellerId, Sku
-from headway.core.timetable.policies import Rolling
+from headway.core.timetable.policies.rolling import Rolling
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SKU = Sku("P1=E9")

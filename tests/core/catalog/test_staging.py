@@ -8,7 +8,7 @@ from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.lifecycle import FailureRule, Judge, Settlement
 from headway.core.catalog.listings import Listing, Priority, Quote, Reply, SellerId, Sku
 from headway.core.catalog.staging import Staging
-from headway.core.timetable.policies import Rolling
+from headway.core.timetable.policies.rolling import Rolling
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SKU = Sku("WF338109=K3")

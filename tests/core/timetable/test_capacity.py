@@ -22,7 +22,8 @@ from headway.core.timetable.capacity import (
     row,
     weigh_up,
 )
-from headway.core.timetable.policies import POLICIES, RetryWindow, Rolling
+from headway.core.timetable.policies import POLICIES, RetryWindow
+from headway.core.timetable.policies.rolling import Rolling
 
 USUAL = Throughput()
 DAILY = [policy for policy in POLICIES.values() if not policy.is_eager]

@@ -4,7 +4,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.core.catalog.listings import SellerId, Sku
-from headway.core.timetable.policies import Rolling
+from headway.core.timetable.policies.rolling import Rolling
 from headway.errors import ConflictError, InvalidError, NotFoundError
 from headway.store.accounts.connections import ConnectedShops, ShopTally, shop_domain
 from headway.store.catalog.listings import Listings

@@ -7,7 +7,9 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.core.catalog.listings import Priority, SellerId, Sku
-from headway.core.timetable.policies import Packed, Rolling, Split
+from headway.core.timetable.policies.packed import Packed
+from headway.core.timetable.policies.rolling import Rolling
+from headway.core.timetable.policies.split import Split
 from headway.errors import InvalidError
 from headway.store.catalog.listings import Listings
 from headway_lab.virtual_clock import VirtualClock

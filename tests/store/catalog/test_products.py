@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool
 from headway.core.catalog.intake import COLUMNS, Imported, ImportRow, RefusedRow, ShopSkuForm
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.catalog.storefront import Gid
-from headway.core.timetable.policies import Rolling
+from headway.core.timetable.policies.rolling import Rolling
 from headway.errors import InvalidError, StoreError
 from headway.store.catalog.listings import Listings
 from headway.store.catalog.products import Products

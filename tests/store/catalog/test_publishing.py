@@ -14,7 +14,7 @@ from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.intake import ImportedPart
 from headway.core.catalog.lifecycle import FailureRule, Judge
 from headway.core.catalog.listings import Reply, SellerId, Sku
-from headway.core.timetable.policies import Rolling
+from headway.core.timetable.policies.rolling import Rolling
 from headway.errors import ConflictError, InvalidError
 from headway.store.catalog.listings import Listings
 from headway.store.catalog.publishing import PARTS_MAX, Publishing

@@ -10,7 +10,7 @@ from psycopg_pool import ConnectionPool
 
 from headway.core.catalog.lifecycle import Settlement
 from headway.core.catalog.listings import Outcome, Priority, SellerId, Sku
-from headway.core.timetable.policies import Rolling
+from headway.core.timetable.policies.rolling import Rolling
 from headway.errors import InvalidError, NotFoundError, StoreError
 from headway.store.catalog.listings import Listings
 from headway.store.catalog.review import Review

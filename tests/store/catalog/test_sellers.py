@@ -9,7 +9,7 @@ from psycopg_pool import ConnectionPool
 from headway.core.catalog.change_detection import Terms
 from headway.core.catalog.guard import Guard, SellerSettings
 from headway.core.catalog.listings import SellerId, Sku
-from headway.core.timetable.policies import Rolling
+from headway.core.timetable.policies.rolling import Rolling
 from headway.errors import InvalidError
 from headway.store.catalog.listings import Listings
 from headway.store.catalog.sellers import Sellers

@@ -9,7 +9,8 @@ from psycopg_pool import ConnectionPool
 from headway.core.catalog.listings import Listing, Priority, SellerId, Sku
 from headway.core.timetable.families import Family
 from headway.core.timetable.market import Lesson, Sweep, initial_price
-from headway.core.timetable.policies import Adaptive, ReadResult
+from headway.core.timetable.policies import ReadResult
+from headway.core.timetable.policies.adaptive import Adaptive
 from headway.core.timetable.rates import RATES
 from headway.store.catalog.listings import Listings
 from headway.store.timetable.markets import Markets

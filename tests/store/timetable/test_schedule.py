@@ -12,7 +12,7 @@ from headway.core.catalog.change_detection import Terms
 from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.lifecycle import FailureRule, Judge
 from headway.core.catalog.listings import Listing, Priority, Quote, Reply, SellerId, Sku
-from headway.core.timetable.policies import Rolling
+from headway.core.timetable.policies.rolling import Rolling
 from headway.errors import StoreError
 from headway.store.catalog.listings import Listings
 from headway.store.timetable.schedule import Schedule

@@ -13,17 +13,13 @@ from tests.conftest import START
 
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.timetable.market import Lesson, Sweep
-from headway.core.timetable.policies import (
-    POLICIES,
-    Adaptive,
-    Anchored,
-    Policy,
-    Rolling,
-    Split,
-    by_name,
-)
+from headway.core.timetable.policies import POLICIES, Policy, by_name
+from headway.core.timetable.policies.adaptive import Adaptive
+from headway.core.timetable.policies.anchored import Anchored
 from headway.core.timetable.policies.hours import place_in_window
 from headway.core.timetable.policies.policy import latest_due
+from headway.core.timetable.policies.rolling import Rolling
+from headway.core.timetable.policies.split import Split
 from headway.errors import InvalidError, NotFoundError
 from headway.store.catalog.listings import Listings
 from headway.store.timetable.markets import Markets

@@ -19,7 +19,8 @@ from tests.core.timetable.paper_worlds import WORLDS, World, bursty, equal, stea
 from headway.core.catalog.listings import Evidence, Listing, Priority, SellerId, Sku
 from headway.core.timetable.families import SHARES, Family
 from headway.core.timetable.market import Lesson, Market
-from headway.core.timetable.policies import Adaptive, ReadResult
+from headway.core.timetable.policies import ReadResult
+from headway.core.timetable.policies.adaptive import Adaptive
 from headway.core.timetable.rates import BINS, Recency
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)

@@ -17,7 +17,7 @@ from tests.core.timetable.replay import (
 
 from headway.core.catalog.lifecycle import FailureRule
 from headway.core.catalog.listings import Sku
-from headway.core.timetable.policies import Anchored
+from headway.core.timetable.policies.anchored import Anchored
 from headway.core.timetable.seats import SeatRule, departure
 
 DAY = timedelta(days=1)

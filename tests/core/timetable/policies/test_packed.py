@@ -8,8 +8,8 @@ import pytest
 from tests.core.timetable.replay import MIDNIGHT, failed, listing, next_due, placed, replay
 
 from headway.core.catalog.listings import Sku
-from headway.core.timetable.policies import CatalogSummary, Packed
-from headway.core.timetable.policies.packed import SlotState, slot_state, slots_wanted
+from headway.core.timetable.policies import CatalogSummary
+from headway.core.timetable.policies.packed import Packed, SlotState, slot_state, slots_wanted
 
 POLICY = Packed()
 HOUR = timedelta(hours=1)

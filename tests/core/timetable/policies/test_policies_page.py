@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from tests.core.timetable.replay import MIDNIGHT, placed, replay
 
-from headway.core.timetable.policies import POLICIES, Anchored, Packed, Policy, Split
-from headway.core.timetable.policies.packed import slots_wanted
+from headway.core.timetable.policies import POLICIES, Policy
+from headway.core.timetable.policies.anchored import Anchored
+from headway.core.timetable.policies.packed import Packed, slots_wanted
 from headway.core.timetable.policies.policy import SERVICE
+from headway.core.timetable.policies.split import Split
 
 PAGE = Path(__file__).parents[4] / "docs" / "explanation" / "policies.md"
 PER_DAY, PER_HOUR, SEATS = 2880, 120, 10

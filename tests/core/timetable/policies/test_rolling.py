@@ -5,8 +5,8 @@ from datetime import timedelta
 
 from tests.core.timetable.replay import MIDNIGHT, listing, next_due, placed, replay
 
-from headway.core.timetable.policies import Rolling
 from headway.core.timetable.policies.policy import stable_number
+from headway.core.timetable.policies.rolling import Rolling
 
 POLICY = Rolling()
 

@@ -9,7 +9,7 @@ import pytest
 from tests.core.timetable.replay import MIDNIGHT, failed, listing, next_due, placed, replay
 
 from headway.core.catalog.listings import Listing
-from headway.core.timetable.policies import Split
+from headway.core.timetable.policies.split import Split
 
 POLICY = Split()
 HOUR = timedelta(hours=1)

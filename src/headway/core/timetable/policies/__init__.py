@@ -1,8 +1,12 @@
-"""Policies: each decides one thing, when a listing is due. `by_name` finds one."""
+"""Policies: each decides one thing, when a listing is due.
 
-from headway.core.timetable.policies.adaptive import Adaptive
-from headway.core.timetable.policies.anchored import Anchored
-from headway.core.timetable.policies.packed import Packed
+A policy is one module of this package with a constant `POLICY`. Settings, commands, the API and
+the documentation take the names from `POLICIES`.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
 from headway.core.timetable.policies.policy import (
     CatalogSummary,
     Next,
@@ -11,28 +15,28 @@ from headway.core.timetable.policies.policy import (
     ReadResult,
     RetryWindow,
 )
-from headway.core.timetable.policies.rolling import Rolling
-from headway.core.timetable.policies.split import Split
 
 __all__ = [
     "POLICIES",
-    "Adaptive",
-    "Anchored",
     "CatalogSummary",
     "Next",
-    "Packed",
     "Placement",
     "Policy",
     "ReadResult",
     "RetryWindow",
-    "Rolling",
-    "Split",
     "by_name",
 ]
 
-POLICIES: dict[str, Policy] = {
-    policy.name: policy for policy in (Packed(), Split(), Anchored(), Rolling(), Adaptive())
-}
+
+def _installed() -> dict[str, Policy]:
+    """Return the policies by name; those that read once a day come first."""
+    modules = (import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
+    policies: list[Policy] = [module.POLICY for module in modules if hasattr(module, "POLICY")]
+    policies.sort(key=lambda policy: (policy.is_eager, policy.name))
+    return {policy.name: policy for policy in policies}
+
+
+POLICIES = _installed()
 
 
 def by_name(name: str) -> Policy:

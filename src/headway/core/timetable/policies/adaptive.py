@@ -300,3 +300,6 @@ def _is_timely(seen: ReadResult) -> bool:
 def _short(number: float) -> str:
     """Return a number with two digits that matter."""
     return f"{number:.0f}" if number >= 10 else f"{number:.2g}"  # noqa: PLR2004
+
+
+POLICY = Adaptive()

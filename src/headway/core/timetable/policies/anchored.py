@@ -47,3 +47,6 @@ class Anchored(OnceADay):
         slot = self.due_in(it.sku, it.hour_bucket, it.minute_offset, it.sync_priority, seen.at)
         is_early = slot - seen.at <= self.early
         return Next(next_sync_at=slot + DAY if is_early else slot, evidence=it.evidence)
+
+
+POLICY = Anchored()

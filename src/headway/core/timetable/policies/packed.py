@@ -62,3 +62,6 @@ class Packed(HourSlots):
         """Return six windows, and the sweep at the end of the day, which takes whatever is left."""
         windows = tuple(Opening(at=at, seats_max=WINDOW_SEATS) for at in WINDOWS)
         return (*windows, Opening(at=SWEEP, seats_max=max(listings, WINDOW_SEATS)))
+
+
+POLICY = Packed()

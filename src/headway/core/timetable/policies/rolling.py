@@ -41,3 +41,6 @@ class Rolling(OnceADay):
         """Return a day from now, whoever was read; a priority takes some minutes off."""
         ahead = timedelta(minutes=bounded(seen.listing.sync_priority))
         return Next(next_sync_at=seen.at + DAY - ahead, evidence=seen.listing.evidence)
+
+
+POLICY = Rolling()

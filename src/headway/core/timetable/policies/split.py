@@ -47,3 +47,6 @@ class Split(HourSlots):
             Opening(at=timedelta(hours=hour) + HALF_HOUR, seats_max=seats_max)
             for hour in range(2 % every, HOURS, every)
         )
+
+
+POLICY = Split()
