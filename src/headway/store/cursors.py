@@ -20,14 +20,14 @@ Part = str | int | datetime | None
 
 
 def encode(*parts: Part) -> str:
-    """Write the parts as one word."""
+    """Encode the parts as one word."""
     encoded = [{"at": part.isoformat()} if isinstance(part, datetime) else part for part in parts]
     text = json.dumps(encoded, separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def decode(cursor: str, *kinds: type | tuple[type, ...]) -> tuple[Any, ...]:
-    """Read the parts back, each of its kind; raises InvalidError for what is none of ours."""
+    """Decode the parts, each of its type; raise InvalidError if the cursor is invalid."""
     parts = _parts(cursor)
     if len(parts) != len(kinds) or not all(map(isinstance, parts, kinds)):
         raise InvalidError(STRANGE)

@@ -1,8 +1,8 @@
 """The schema's versions: numbered files applied in order, each in one transaction, up and down.
 
 Any number of processes may upgrade at once: they queue at a lock that ends with the transaction.
-While old and new processes run together, only what both can live with may be applied; the first
-line of a file says so, see `Kind`.
+While old and new processes run together, only what both tolerate may be applied; the first line
+of a file says so, see `MigrationKind`.
 """
 
 import re
@@ -20,9 +20,9 @@ from headway.store.pool import Pool, guarded
 
 FOLDER = files("headway.store") / "migrations"
 LOCK_KEY = 0x68656164776179  # "headway"
-# What a migration raises when a person must do something before it can be applied.
+# The SQLSTATE a migration raises if a person must do something before it can be applied.
 PERSON_NEEDED = "HW001"
-# Whoever does not own the tables would see none of their rows, and no error.
+# A user who does not own the tables would see no rows, and no error.
 IS_HIDDEN = "SELECT row_security_active('product_sync_schedule')"
 FILE_NAME = re.compile(r"(\d{4})_(\w+)\.(up|down)\.sql")
 KIND_LINE = re.compile(rb"-- (pre|post): ")
@@ -40,7 +40,7 @@ WHERE version > %s AND coalesce(to_jsonb(row) ->> 'kind', 'plain') <> 'pre'
 
 
 class MigrationKind(StrEnum):
-    """Who can live with a migration.
+    """Which processes tolerate a migration.
 
     A plain one needs all processes stopped. After `pre`, old processes run on, and new ones need
     it; new ones run without `post`, and old ones cannot run with it.
@@ -67,7 +67,7 @@ class Migration:
 
     @property
     def kind(self) -> MigrationKind:
-        """Who can live with it, by its first line."""
+        """Which processes tolerate it, by its first line."""
         matched = KIND_LINE.match(self.up)
         return MigrationKind(matched[1].decode()) if matched else MigrationKind.PLAIN
 
@@ -104,7 +104,7 @@ def pending(pool: Pool, *, folder: Traversable = FOLDER) -> list[Migration]:
 
 
 def require_current(pool: Pool, place: str, *, folder: Traversable = FOLDER) -> None:
-    """Raise StoreError unless this code can live with the schema; `place` names the database."""
+    """Raise StoreError unless this code works with the schema; `place` names the database."""
     missing = [
         migration
         for migration in pending(pool, folder=folder)
@@ -133,7 +133,7 @@ def upgrade(
 ) -> list[str]:
     """Apply what is missing, up to the given version or the newest; return what was applied.
 
-    With `only_pre` it ends at the first that old processes cannot live with.
+    With `only_pre` it stops at the first that old processes do not tolerate.
     """
     migrations = load(folder)
     target = _known(len(migrations) if to is None else to, migrations)
@@ -209,7 +209,7 @@ def _known(version: int, migrations: list[Migration]) -> int:
 
 
 def _refuse_strange(conn: Connection, version: int, migrations: list[Migration]) -> None:
-    """Refuse a database that is ahead of this code in a way that it cannot live with."""
+    """Refuse a database whose newer migrations this code does not tolerate."""
     if version > len(migrations):
         count = conn.execute(STRANGE, (len(migrations),)).fetchone()
         if count != (0,):

@@ -1,4 +1,4 @@
-"""What every statement asks that takes something up: whether it is paused at this instant.
+"""Conditions of statements that claim something: that it is paused at this instant.
 
 Each text is a condition over an alias that has `user_id`, and `sku` where a listing is meant; it
 needs the value `now`, and `supplier` where that one is asked. The row in `pauses` decides, whatever
@@ -6,7 +6,7 @@ is marked.
 """
 
 IN_FORCE = "(pause.until IS NULL OR pause.until > %(now)s)"
-# Asked once for a statement, not once for a row.
+# Evaluated once per statement, not once per row.
 ALL_PAUSED = f"EXISTS (SELECT FROM pauses AS pause WHERE pause.kind = 'all' AND {IN_FORCE})"
 SUPPLIER_PAUSED = f"""EXISTS (SELECT FROM pauses AS pause
   WHERE pause.kind IN ('all', 'supplier')
@@ -20,7 +20,7 @@ def is_seller_paused(row: str) -> str:
 
 
 def is_listing_paused(row: str) -> str:
-    """Return the condition that a row's listing is paused by itself."""
+    """Return the condition that the pause of a single listing covers a row."""
     return f"""EXISTS (SELECT FROM pauses AS pause WHERE pause.kind = 'listing'
   AND pause.user_id = {row}.user_id AND pause.sku = {row}.sku AND {IN_FORCE})"""
 

@@ -1,4 +1,4 @@
-"""What a person has stopped: pause, resume, and the marks that follow.
+"""Pause and resume, and the marks on listings that follow.
 
 The row in `pauses` is the truth, and every statement that takes something up asks it. A paused
 listing is marked as well, in batches, so that no claim wades through a million of them. A pause
@@ -26,12 +26,12 @@ BATCH = 5_000
 # on with what is left.
 BATCHES_MAX, VERB_BATCHES_MAX = 10, 2
 
-# What was imposed on a seller stands, whatever the seller does.
+# A pause by an operator stays, whatever the seller does.
 IS_OURS = f"""NOT (pause.is_imposed AND {IN_FORCE}
   AND coalesce(current_setting('headway.seller', true), '') <> '')"""
 IMPOSED = "an operator paused it, and only an operator lets it go on"
 
-# Everything, or the supplier, needs no marks: the statements ask for it once.
+# A pause of everything, or of a supplier, needs no marks: statements check it once.
 PAUSE = f"""
 INSERT INTO pauses AS pause
   (kind, user_id, sku, supplier, until, reason, actor, marked_at, created_at)
@@ -66,14 +66,14 @@ WHERE {IN_FORCE} AND kind = ANY(%(kinds)s)
 ORDER BY user_id IS NOT NULL, supplier IS NOT NULL, created_at, kind, user_id, sku, supplier
 LIMIT %(limit)s
 """
-# Of those who are at the same thing, one finds nothing to do.
+# Of two workers at the same pause, one finds nothing to do.
 UNFINISHED = """
 SELECT id, kind, user_id, sku, supplier, until, is_resumed, marked_to, until <= %(now)s IS TRUE
 FROM pauses WHERE until <= %(now)s OR marked_at IS NULL
 ORDER BY created_at, id LIMIT 1 FOR UPDATE SKIP LOCKED
 """
-# Whoever brings new listings marks them as the pauses are then. So nobody may be bringing any while
-# we go through those that are there; see `store.listings`.
+# New listings are added with the marks of current pauses. So none may be added while existing ones
+# are marked; see `store.catalog.listings`.
 ALONE = "SELECT pg_try_advisory_xact_lock(hashtextextended('headway intake', 0))"
 MARK = """
 WITH few AS (
@@ -87,7 +87,7 @@ WITH few AS (
 )
 SELECT count(*), max(sku) FROM few
 """
-# What another pause still holds keeps its mark.
+# A listing that another pause covers keeps its mark.
 UNMARK = f"""
 WITH few AS (
   SELECT id FROM product_sync_schedule AS row
@@ -109,7 +109,7 @@ END = "DELETE FROM pauses WHERE id = %(id)s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """What became of a pause that was to end."""
+    """Result of resuming."""
 
     kind: PauseKind
     seller: SellerId | None
@@ -120,12 +120,12 @@ class Resumed:
 
     @property
     def what(self) -> str:
-        """What it was, in words."""
+        """What was resumed, in words."""
         return describe_target(self.kind, self.seller, self.sku, self.supplier)
 
 
 class Pauses:
-    """The rows of `pauses`, and the marks on what they stop, `batch` by batch."""
+    """The rows of `pauses`, and the marks on paused listings, `batch` by batch."""
 
     def __init__(self, pool: Pool, *, batch: int = BATCH, batches_max: int = BATCHES_MAX) -> None:
         self._pool = pool
@@ -133,11 +133,11 @@ class Pauses:
         self._batches_max = batches_max
 
     def pause(self, pause: Pause, now: datetime) -> None:
-        """Stop one thing; see `pause_each`."""
+        """Pause one target; see `pause_each`."""
         self.pause_each([pause], now)
 
     def pause_each(self, pauses: Sequence[Pause], now: datetime) -> None:
-        """Stop things from the next statement on, all of them or none.
+        """Pause targets from the next statement on, all of them or none.
 
         Raises InvalidError if one would be over, ForbiddenError where an operator's pause stands.
         """
@@ -168,7 +168,7 @@ class Pauses:
         reason: str = "",
         now: datetime,
     ) -> Resumed:
-        """Let one thing go on; see `resume_each`."""
+        """Resume one target; see `resume_each`."""
         things = [(seller, sku)]
         return self.resume_each(kind, things, supplier=supplier, reason=reason, now=now)[0]
 
@@ -181,9 +181,9 @@ class Pauses:
         reason: str = "",
         now: datetime,
     ) -> list[Resumed]:
-        """Let things go on, all of them or none; the answer says what another pause still stops.
+        """Resume targets, all of them or none; the result says what another pause still covers.
 
-        Raises ForbiddenError behind a wall, if an operator's pause stands there.
+        Raises ForbiddenError for a seller, if the pause is an operator's.
         """
         ended: dict[tuple[SellerId | None, Sku | None], bool] = {}
         with guarded(), self._pool.connection() as connection, connection.transaction():
@@ -211,12 +211,12 @@ class Pauses:
         ]
 
     def standing(self, now: datetime, *, seller: SellerId | None = None) -> list[Pause]:
-        """Return what is paused, the oldest first; of one seller, whatever stops that seller."""
+        """Return the pauses in force, oldest first; with a seller, those that apply to it."""
         with guarded(), self._pool.connection() as connection:
             return standing(connection, now, seller=seller)
 
     def reconcile(self, now: datetime) -> int:
-        """Mark what is paused and unmark what no longer is, so much at once; return how many."""
+        """Mark paused listings and unmark others, a few batches at once; return how many."""
         return self._reconcile(now, self._batches_max)
 
     def _reconcile(self, now: datetime, batches_max: int) -> int:
@@ -238,7 +238,7 @@ def standing(
     kinds: Collection[PauseKind] = tuple(PauseKind),
     limit: int | None = None,
 ) -> list[Pause]:
-    """Return what is paused, what is everybody's first, inside the caller's transaction."""
+    """Return the pauses in force, those for all sellers first, in the caller's transaction."""
     values = {"now": now, "seller": seller, "kinds": list(kinds), "limit": limit}
     rows = connection.execute(STANDING, values).fetchall()
     return [
@@ -257,7 +257,7 @@ def standing(
 
 
 def _go_on(connection: Connection[Any], now: datetime, batch: int) -> int | None:
-    """Do a batch of the first pause that is not done with; None if there is nothing to do."""
+    """Mark a batch of the first unfinished pause; None if there is nothing to do."""
     row = connection.execute(UNFINISHED, {"now": now}).fetchone()
     if row is None:
         return None
@@ -278,7 +278,7 @@ def _go_on(connection: Connection[Any], now: datetime, batch: int) -> int | None
     else:
         connection.execute(END, values)
         if not is_resumed:
-            # It ended by itself, whoever happens to sweep up behind it.
+            # It ended by itself; the process that cleans up is not the actor.
             ended = {**values, "until": until}
             _tell(connection, ended, event="sync_resumed", at=until, by_itself=True)
     return int(count)
@@ -293,7 +293,7 @@ def _resumed(resumed: Resumed, others: Sequence[Pause], now: datetime) -> Resume
 
 
 def _outlasts(pause: Pause, resumed: Resumed) -> bool:
-    """Tell whether a pause stops all of what was resumed."""
+    """Return True if a pause covers all of what was resumed."""
     if resumed.seller is not None:
         return pause.covers(resumed.seller, resumed.sku)
     return pause.seller is None and pause.supplier in {None, resumed.supplier}

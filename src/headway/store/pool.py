@@ -22,7 +22,7 @@ from headway.errors import ConfigError, StoreError
 CONNECT_TIMEOUT_S = 5
 WAIT_TIMEOUT_S = 10
 # The pool's own default tries ever more seldom for five minutes; a restarted server is found sooner
-# when it gives up early and the next one who asks for a connection makes it try anew.
+# when it gives up early and the next request for a connection makes it try again.
 RECONNECT_TIMEOUT_S = 5
 VERSION_MIN = 15
 PREPARE_AFTER = 5
@@ -63,7 +63,7 @@ KEYWORDS: dict[str, Any] = {
 
 
 class Pool(Protocol):
-    """What a store needs of a pool: a connection for as long as a block lasts."""
+    """A source of connections, each for as long as a block lasts."""
 
     def connection(self) -> AbstractContextManager[psycopg.Connection[TupleRow]]:
         """Lend a connection; what was not finished when the block raises is undone."""
@@ -78,7 +78,7 @@ class Lent:
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[TupleRow]]:
-        """Lend it, to be used as it is."""
+        """Lend the connection as it is."""
         yield self._connection
 
 
@@ -158,7 +158,7 @@ _GUARD = _Guard()
 
 
 def guarded() -> AbstractContextManager[None]:
-    """Turn the driver's errors into StoreError with one line of text."""
+    """Raise the driver's errors as StoreError with one line of text."""
     return _GUARD
 
 

@@ -1,7 +1,7 @@
-"""Runs that somebody asked for: a short queue, taken by one server at a time under a lease.
+"""Requested runs: a short queue; one server takes each under a lease.
 
-A run whose server fell silent is failed by the next server that looks; it is not tried again, for
-nobody may be waiting any more.
+A run whose lease has expired is failed by the next server that looks. It is not tried again, since
+its client may be gone.
 """
 
 import json
@@ -30,7 +30,7 @@ WHERE (SELECT count(*) FROM runs WHERE status IN ('queued', 'running')) < %(most
 RETURNING {COLUMNS}
 """
 ONE = f"SELECT {COLUMNS} FROM runs WHERE id::text = %(id)s"
-# What a run came to is long; a list tells without it.
+# Results are long; a list leaves them out.
 SOME = f"""
 SELECT {COLUMNS.replace("result,", "NULL AS result,")} FROM runs
 WHERE %(at)s::timestamptz IS NULL OR (created_at, id::text) < (%(at)s, %(after)s)
@@ -103,7 +103,7 @@ class Runs:
         return [_run(row) for row in self._rows(SOME, values)]
 
     def claim(self, owner: str, *, lease: timedelta, now: datetime) -> Run | None:
-        """Take the run that has waited longest, if any; those of dead servers are failed first."""
+        """Claim the run that has waited longest, if any; fail runs with an expired lease first."""
         with guarded(), self._pool.connection() as connection:
             connection.execute(FAIL_LOST, {"error": LOST, "now": now})
         return self._one(CLAIM, {"owner": owner, "until": now + lease, "now": now})
@@ -111,7 +111,7 @@ class Runs:
     def report(
         self, id_: str, owner: str, progress: float, *, lease: timedelta, now: datetime
     ) -> bool:
-        """Say how far it is and go on; False if it was cancelled, or is no longer ours."""
+        """Store the progress; return False if the run was cancelled or the lease was lost."""
         values = {"id": id_, "owner": owner, "progress": progress, "until": now + lease}
         with guarded(), self._pool.connection() as connection:
             return connection.execute(REPORT, values).rowcount > 0
@@ -127,7 +127,7 @@ class Runs:
         exit_code: int | None = None,
         now: datetime,
     ) -> bool:
-        """Store what it came to, or why it came to nothing; False if it is no longer ours."""
+        """Store the result, or the error; return False if the lease was lost."""
         values = {
             "id": id_,
             "owner": owner,
@@ -168,7 +168,7 @@ class Runs:
 
 
 def cursor_of(run: Run) -> str:
-    """Return where a list goes on after this one."""
+    """Return the cursor of the page after this run."""
     return cursors.encode(run.created_at, run.id)
 
 

@@ -1,4 +1,4 @@
-"""Samples: the whole of a small table, an even share of the pages of a large one.
+"""Samples of tables: all of a small one, an even share of the pages of a large one.
 
 Counting a share costs the same at any size, and tells a share to about a hundredth.
 """
@@ -23,12 +23,12 @@ class SampleShare:
 
     @property
     def weight(self) -> float:
-        """What each row that is counted stands for."""
+        """How many rows each counted row stands for."""
         return 100.0 / self.percent
 
     @property
     def is_estimate(self) -> bool:
-        """Whether some rows are left out."""
+        """True if some rows are left out."""
         return self.weight > 1
 
 

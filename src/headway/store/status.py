@@ -1,4 +1,4 @@
-"""What the screens show, read straight from the tables: one overview for terminal, page and API.
+"""Status of the deployment, read from the tables: one overview for terminal, page and API.
 
 Every statement is a short range of an index, a bounded count, or a sample, so that the cost does
 not grow with the table. Nothing here writes.
@@ -54,7 +54,7 @@ ORDER BY begun_at DESC LIMIT %(most)s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermitStatus:
-    """What the limiter says: when a permit is free, and whether somebody paused it."""
+    """State of the supplier's limit: when a permit is free, and whether it is on hold."""
 
     free_at: datetime
     paused_until: datetime | None = None
@@ -63,7 +63,7 @@ class PermitStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What was used of the supplier's limit."""
+    """Use of the supplier's limit."""
 
     minute_count: int
     minute_limit: int
@@ -74,7 +74,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentCall:
-    """One line of the ledger; seats are 0 for a request that carries none."""
+    """One call of the ledger; seats are 0 for a request without listings."""
 
     at: datetime
     result: str
@@ -99,7 +99,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """Everything the first screen shows, at one instant, with the line of one supplier.
+    """Everything the first page shows, at one instant, with the queue of one supplier.
 
     `oldest_read_at` leaves failing listings aside; they are shown with their reasons. `pauses` are
     the first few: of everything, of the supplier, then the oldest.
@@ -137,7 +137,7 @@ def overview(
     seller: SellerId | None = None,
     theirs: Pool | None = None,
 ) -> Overview:
-    """Read everything the first screen shows.
+    """Read everything the first page shows.
 
     `queue` reads the supplier's queue and `accounts` the state of the accounts, each through the
     pool it gets; `resource_of` names the limit that binds a shop. For a
@@ -145,8 +145,8 @@ def overview(
     all share there are the clock, the next call, the budget and the breaker, but no ledger.
     """
     query = _Asked(now=now, limit_key=limit_key, minute_limit=minute_limit, seller=seller)
-    # Two halves at once, each on one connection at a time: who held one and waited for another,
-    # while others do the same, might wait for ever.
+    # Two halves at once, each on one connection at a time: holding one connection while waiting for
+    # another could deadlock.
     with ThreadPoolExecutor(1) as aside:
         other = aside.submit(_read_line, pool, query, queue=queue, accounts=accounts)
         with guarded(), pool.connection() as connection:
@@ -187,7 +187,7 @@ def overview(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """Of which line, and whose, the overview is."""
+    """The supplier and the seller of an overview."""
 
     now: datetime
     limit_key: LimitKey
@@ -197,7 +197,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """What all share: the line of the supplier, its calls and pauses, and the account lane."""
+    """What all sellers share: the supplier's queue, calls and pauses, and the account lane."""
 
     queue: SupplierQueue
     accounts: AccountsStatus
@@ -214,7 +214,7 @@ def _read_line(
     queue: Callable[[Pool], SupplierQueue],
     accounts: Callable[[Pool], AccountsStatus],
 ) -> _Line:
-    """Read the half that needs no wall; a seller sees no ledger."""
+    """Read the half that needs no tenant isolation; a seller sees no ledger."""
     now, is_whole = query.now, query.seller is None
     with guarded(), pool.connection() as connection:
         lent = Lent(connection)
@@ -232,7 +232,7 @@ def _read_line(
 def _spent(
     connection: Connection, now: datetime, limit_key: LimitKey, minute_limit: int
 ) -> tuple[Spent, tuple[int, ...]]:
-    """Return what was used, and the calls of each hour, the oldest first, the last ending now."""
+    """Return the use of the limit, and the calls of each hour, oldest first."""
     values = {
         "limit_key": limit_key,
         "now": now,
@@ -260,7 +260,7 @@ def _calls(connection: Connection, now: datetime, limit_key: LimitKey) -> tuple[
 
 
 def call_of(row: Sequence[Any]) -> RecentCall:
-    """Read a line of the ledger in the order of the columns of `CALLS`."""
+    """Read a call in the order of the columns of `CALLS`."""
     begun_at, finished_at, status, result, http_status, used, paid = row
     return RecentCall(
         at=begun_at,

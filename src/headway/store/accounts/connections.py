@@ -1,4 +1,4 @@
-"""Sellers' shops: who is connected to which, and how much waits there.
+"""Connected shops: which seller has which, and how much waits to be pushed there.
 
 A seller has one shop on a platform and a shop one seller. Neither is exchanged once the shop was
 written or read: the ids that are stored mean nothing in another shop. Until then it was a mistake.
@@ -57,7 +57,7 @@ FIND = f"""
 SELECT {COLUMNS} FROM connected_accounts
 WHERE platform = %(platform)s AND user_id = %(user_id)s AND shop = %(shop)s
 """
-# Whose token is new is not yet another account: what is not told stays.
+# A new token does not make another account: what is not given stays.
 RECONNECT = f"""
 UPDATE connected_accounts SET status = 'connected', reason = '', locations = NULL,
   locations_at = NULL, owner_id = coalesce(nullif(%(owner_id)s, ''), owner_id),
@@ -137,7 +137,7 @@ class ConnectedShop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShopTally:
-    """What is in a seller's shop, and what waits to get there."""
+    """Listings in a seller's shop, and changes that wait to be pushed."""
 
     products: int
     waiting: int
@@ -195,7 +195,7 @@ class ConnectedShops:
         platform: PlatformName = PlatformName.SHOPIFY,
         now: datetime,
     ) -> ConnectedShop:
-        """Stop visiting a seller's shop, cancel its jobs, keep why and tell the seller."""
+        """Disconnect a seller's shop, cancel its jobs, store the reason and notify the seller."""
         with guarded(), self._pool.connection() as connection, connection.transaction():
             owner = {"platform": platform.value, "user_id": user_id}
             row = connection.execute(LIST, owner).fetchone()
@@ -229,7 +229,7 @@ class ConnectedShops:
             return [_account(row) for row in connection.execute(SOME, values).fetchall()]
 
     def tally(self, user_ids: Collection[SellerId]) -> dict[SellerId, ShopTally]:
-        """Count what is in the shops of these sellers, and what waits to get there."""
+        """Count the listings in the shops of these sellers, and the changes that wait."""
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(TALLY, {"user_ids": list(user_ids)}).fetchall()
         return {
@@ -241,7 +241,7 @@ class ConnectedShops:
 def disconnect(
     connection: Connection[Any], account: jobs.Account, reason: str, *, now: datetime
 ) -> ConnectedShop:
-    """Mark an account in the caller's transaction, cancel its jobs, tell the seller.
+    """Disconnect an account in the caller's transaction, cancel its jobs, notify the seller.
 
     Who was disconnected already, with nothing left to cancel, is told nothing new.
     """

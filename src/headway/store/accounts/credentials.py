@@ -18,8 +18,8 @@ LOAD = """
 SELECT name, secret, expires_at, version FROM credential WHERE credential_key = %s ORDER BY name
 """
 
-# The lease is the fence: who lost it may not write over what its successor has fetched. Locking
-# its row keeps a successor from slipping in between the look and the write.
+# The lease is the fence: a worker that lost it may not overwrite what its successor fetched.
+# Locking its row keeps a successor from starting between the check and the write.
 SAVE = """
 WITH lease AS (
   SELECT credential_key FROM credential_refresh
@@ -85,7 +85,7 @@ WHERE credential_key = %s AND name = %s AND version = %s AND secret = %s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """One stored token; its secret is encrypted, and still nobody's to print."""
+    """One stored token; its secret is encrypted, and must not be printed even so."""
 
     name: str
     secret: bytes = field(repr=False)
@@ -118,7 +118,7 @@ class Credentials:
         owner: str,
         renewed_at: datetime | None = None,
     ) -> int | None:
-        """Keep a token and return its version; None if the owner's lease was taken over.
+        """Store a token and return its version; None if the owner's lease was taken over.
 
         That it was renewed, if it was, is an event of its account's seller.
         """
@@ -137,7 +137,7 @@ class Credentials:
     def invalidate(
         self, limit_key: LimitKey, versions: Mapping[str, int], *, now: datetime
     ) -> None:
-        """Let exactly these versions, by name, be dead; newer ones live on."""
+        """Invalidate exactly these versions, by name; newer ones stay valid."""
         values = {
             "key": limit_key,
             "names": list(versions),
@@ -156,7 +156,7 @@ class Credentials:
             return connection.execute(BEGIN_REFRESH, values).fetchone() is not None
 
     def end_refresh(self, limit_key: LimitKey, *, owner: str) -> None:
-        """Give the lease back, if it is still this owner's."""
+        """Release the lease, if this owner still has it."""
         with guarded(), self._pool.connection() as connection:
             connection.execute(END_REFRESH, (limit_key, owner))
 
@@ -183,7 +183,7 @@ class Credentials:
         ]
 
     def forget(self, limit_key: LimitKey) -> None:
-        """Remove what is kept under this name; no tokens, whose versions must not come again."""
+        """Delete the secrets under this key; not for tokens, whose versions must not repeat."""
         with guarded(), self._pool.connection() as connection:
             connection.execute(FORGET, (limit_key,))
 
@@ -193,7 +193,7 @@ class Credentials:
             return [bytes(row[-1]) for row in connection.execute(LOAD_ALL).fetchall()]
 
     def reencrypt(self, rotate: Callable[[bytes], bytes | None]) -> int:
-        """Write every secret anew as `rotate` makes it, None to leave it; return how many.
+        """Replace every secret by the result of `rotate`, None to leave it; return how many.
 
         Each is written by itself, and only if it is still what was read: a worker that saves a
         token meanwhile neither waits nor loses it.

@@ -1,8 +1,8 @@
-"""Who runs next: one transaction that looks at the heads of the queue, never at its length.
+"""Claim of account jobs: one transaction that reads the front of the queue, never all of it.
 
 For every platform and score one short range scan of one index finds the longest due. The best of
 them is leased, and what it needs of its platform's day is reserved, both or neither. Claims take
-turns by a lock, so that no two see the same free place.
+turns under a lock, so that no two take the same free place.
 """
 
 import json
@@ -50,7 +50,7 @@ REPEAT_MAX = 32
 WANTED_MAX = 200
 
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headway claim of jobs', 0))"
-# Whether anybody is due: most looks find nobody, and need neither the lock nor a transaction.
+# True if a job is due: most claims find none, and need neither the lock nor a transaction.
 IS_ANY_DUE = f"""
 SELECT NOT {ALL_PAUSED} AND (EXISTS (
   SELECT FROM sync_jobs WHERE status IN ('completed', 'failed', 'plan_limit_reached')
@@ -62,7 +62,7 @@ SELECT NOT {ALL_PAUSED} AND (EXISTS (
       AND score = class.score AND next_run_at <= %(now)s AND NOT {is_seller_paused("queued")}
     LIMIT 1) AS job))
 """
-# How many are due and how many run, by platform; no further than somebody needs to know.
+# How many jobs are due and how many run, by platform; counted up to a limit.
 DUE_PLACES = f"""
 WITH due AS (
   (SELECT platform FROM sync_jobs WHERE status IN ('completed', 'failed', 'plan_limit_reached')
@@ -85,7 +85,7 @@ GROUP BY platform
 REPEAT = read_sql("accounts", "job_repeat")
 RUNNING = "SELECT account_id::text FROM sync_jobs WHERE status = 'running'"
 FRONT = read_sql("accounts", "job_front")
-# Of all the seller's jobs at once: the quota is the seller's. Who pays for more by now is left.
+# All jobs of the seller at once: the quota is the seller's. Sellers with a new tier are left out.
 SET_ASIDE = """
 WITH queued AS (
   SELECT job.id FROM sync_jobs AS job
@@ -105,7 +105,7 @@ FROM aside
 """
 HOLD = read_sql("accounts", "job_hold")
 LEASE = read_sql("accounts", "job_lease")
-# In a statement of its own, after the jobs' rows are locked: no delivery slips in between.
+# A separate statement, after the jobs' rows are locked, so that no delivery is missed.
 WANTED = f"""
 SELECT account_id::text, delivery.external_id
 FROM unnest(%(accounts)s::uuid[], %(kinds)s::text[]) AS job (account_id, kind)
@@ -121,7 +121,7 @@ Claimed = tuple[Job, Permit | None]
 
 @dataclass(slots=True, kw_only=True)
 class JobClaim:
-    """One claim under way: who is busy, which shares of which platform have no budget left.
+    """One claim: which accounts are busy, and which shares of which platform have no budget left.
 
     `wanted` is how much of its day each platform's jobs want, where it has one.
     """
@@ -140,7 +140,7 @@ class JobClaim:
     taken: list[Claimed] = field(default_factory=list)
 
     def take(self, limit: int) -> list[Claimed]:
-        """Lease the most deserving jobs, up to a limit and as many as may run at once."""
+        """Lease the best jobs, up to a limit and as many as may run at once."""
         self.connection.execute(LOCK)
         self.connection.execute(REPEAT, {"now": self.now})
         self.busy = {account for (account,) in self.connection.execute(RUNNING)}
@@ -153,7 +153,7 @@ class JobClaim:
         return self.taken
 
     def _front(self, depth: int) -> list[JobCandidate]:
-        """Return the longest due of every platform and score that may run at all."""
+        """Return the longest due jobs of every platform and score that may run."""
         open_ones = open_classes(self.closed)
         if not open_ones:
             return []
@@ -206,7 +206,7 @@ class JobClaim:
         """Reserve a part of the day; None if there is none left for this share, nor for lesser."""
         limiter = self.limiter.within(self.connection)
         if key not in self.plans:
-            # Locked from here on, so nobody changes either before the claim is over.
+            # Locked from here on, so that neither changes before the claim ends.
             limit = limiter.limit_of(key)
             self.plans[key] = DayPlan(limit=limit, wanted=self.wanted[job.platform])
             self.used[key] = used_by_share(self.connection, key, self.now)

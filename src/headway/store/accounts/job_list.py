@@ -1,6 +1,6 @@
-"""Jobs as the screens show them: in the order in which they run, each with what blocks it.
+"""Lists of jobs: in the order in which they run, each with what blocks it.
 
-The queue itself is in `views_queue`. Nothing here writes.
+The queue itself is in `job_queue`. Nothing here writes.
 """
 
 import json
@@ -73,7 +73,7 @@ SPENT = """
 SELECT user_id FROM profiles WHERE user_id = ANY (%(sellers)s) AND orders_month = %(month)s
   AND orders_count >= (%(quotas)s::jsonb ->> tier)::integer
 """
-# In order, so that each class is a walk along the index of the claim, however few jobs there are.
+# In order, so that each class is a scan of the claim's index, however few jobs there are.
 AHEAD = """
 SELECT coalesce(sum(few.count), 0)::integer, coalesce(max(few.count), 0) > %(most)s
 FROM unnest(%(platforms)s::text[], %(scores)s::smallint[], %(before)s::timestamptz[])
@@ -100,7 +100,7 @@ BREAKERS = """
 SELECT limit_key, open_until, reason FROM breaker
 WHERE limit_key = ANY (%(platforms)s) AND open_until > %(now)s
 """
-# What a run has read so far: not told where that would take long.
+# Rows read by a run so far; NULL where counting would take long.
 ROWS_READ = """
 SELECT job.id::text, CASE job.kind WHEN 'orders' THEN orders.read ELSE listings.read END
 FROM sync_jobs AS job
@@ -118,7 +118,7 @@ WHERE job.status = 'running' AND job.kind IN ('orders', 'listings')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
-    """How jobs that stand alike are sorted, and what comes after a mark."""
+    """How jobs of one status are sorted, and what comes after a mark."""
 
     by: str
     of: Callable[["JobMark"], datetime | None]
@@ -152,7 +152,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """A job with its reasons; `place` among those that are due, None for the others.
+    """A job with its reason to wait; `place` among the due jobs, None for the others.
 
     `aged_score` is the score and what waiting has added. `rows_read` is of the run under way, None
     where it is not known.
@@ -187,14 +187,14 @@ class JobView:
 
     @property
     def cursor(self) -> str:
-        """Where a list goes on after it."""
+        """The cursor of the page after this item."""
         return cursors.encode(
             MARK, self.score, self.due_at, self.started_at, self.changed_at, self.id
         )
 
 
 def mark_of(cursor: str | None) -> JobMark | None:
-    """Read where a page ended; raises InvalidError for a cursor of another list."""
+    """Decode the cursor of a page; raise InvalidError if it belongs to another list."""
     if cursor is None:
         return None
     at = (datetime, NoneType)
@@ -252,7 +252,7 @@ def of_status(
     limit: int,
     after: JobMark | None = None,
 ) -> list[JobView]:
-    """Return jobs that stand there: those that wait in the order in which they run."""
+    """Return the jobs of a status; waiting ones in the order in which they run."""
     order = ORDERS.get(status, SOONEST)
     values = {**classes(platform), "status": status.value, "limit": limit}
     where = ""
@@ -273,7 +273,7 @@ def of_seller(
     *,
     platform: PlatformName | None = None,
 ) -> list[JobView]:
-    """Return all jobs of a seller: what runs, what is due, what comes, what has ended."""
+    """Return all jobs of a seller: running, due, coming, ended."""
     values = {**classes(platform), "user_id": user_id}
     return _all(connection, OF_SELLER, values, line, now)
 
@@ -281,7 +281,7 @@ def of_seller(
 def of_account(
     connection: Connection, now: datetime, line: JobQueueState, account_id: str
 ) -> list[JobView]:
-    """Return all jobs of an account, likewise."""
+    """Return all jobs of an account, in the same order."""
     return _all(connection, OF_ACCOUNT, {"account_id": account_id}, line, now)
 
 
@@ -296,7 +296,7 @@ def find(connection: Connection, now: datetime, line: JobQueueState, name: str) 
 
 
 def is_job_name(text: str) -> bool:
-    """Tell whether a text names a job rather than a part."""
+    """Return True if a text names a job rather than a part."""
     try:
         _where(text)
     except ValueError:
@@ -305,7 +305,7 @@ def is_job_name(text: str) -> bool:
 
 
 def is_uuid(text: str) -> bool:
-    """Tell whether a text may be an id."""
+    """Return True if a text is a UUID."""
     try:
         UUID(text)
     except ValueError:
@@ -321,7 +321,7 @@ def counts(connection: Connection, now: datetime) -> tuple[int, int]:
 
 
 def rowsread_jobs(connection: Connection) -> dict[str, int | None]:
-    """Return how many rows the runs under way have read, by job."""
+    """Return how many rows the running jobs have read, by job."""
     return dict(connection.execute(ROWS_READ, {"most": ROWS_COUNTED_MAX}).fetchall())
 
 
@@ -376,7 +376,7 @@ def _all(
 def _placed(
     connection: Connection, standing: JobPosition, line: JobQueueState, now: datetime
 ) -> JobPosition:
-    """Count who goes first: in each score, those that have waited long enough to be ahead."""
+    """Count the jobs that go first: of each score, those that have waited long enough."""
     if not standing.is_due(now):
         return standing
     values = classes(None)
@@ -390,7 +390,7 @@ def _placed(
 def _with_quotas(
     connection: Connection, jobs: Sequence[JobPosition], line: JobQueueState, now: datetime
 ) -> list[JobPosition]:
-    """Say of each job whether its seller's month is used up."""
+    """Mark the jobs whose seller's orders of the month are used up."""
     values = {
         "sellers": sorted({job.user_id for job in jobs}),
         "month": now.date().replace(day=1),
@@ -401,7 +401,7 @@ def _with_quotas(
 
 
 def _where(name: str) -> tuple[str, dict[str, Any]]:
-    """Read a job's name; raises ValueError if it is none."""
+    """Return the statement that finds a job by its name; raise ValueError if it is none."""
     seller, slash, rest = name.partition("/")
     if not slash:
         return ONE, {"id": str(UUID(name))}
@@ -427,7 +427,7 @@ def classes(platform: PlatformName | None) -> dict[str, Any]:
 
 
 def _running(rule: JobRule) -> Values:
-    # More than may run are shown as they are, should somebody have lowered the number.
+    # More than may run are shown too, in case the maximum was lowered.
     values = {"status": JobStatus.RUNNING.value, "limit": 10 * rule.running_max}
     return {**classes(None), **values}
 
@@ -435,7 +435,7 @@ def _running(rule: JobRule) -> Values:
 def read_jobs(
     connection: Connection, statement: str, values: Values, *, order: str = "job.id"
 ) -> list[JobPosition]:
-    """Read the jobs that a statement chooses; to be joined may have put them into any order."""
+    """Read the jobs that a statement chooses; a join may have changed their order."""
     chosen = f"{SELECTED.format(jobs=statement)} ORDER BY {order}"
     return [_standing(row) for row in connection.execute(chosen, values).fetchall()]
 

@@ -1,4 +1,4 @@
-"""The queue of jobs, a page at a time: who runs next, from wherever the page before ended.
+"""The queue of jobs, a page at a time: which run next, from where the last page ended.
 
 The due ones come first, best first, then those that come, soonest first. Each platform and score is
 a line of its own in one index; a job that was shown last says, of each of these lines, where it
@@ -32,7 +32,7 @@ from headway.store.accounts.job_list import (
     view,
 )
 
-# Of those that rest and are due, before the next claim queues them, so many are looked at.
+# How many due jobs that the next claim will queue are read.
 REST_MAX = 2000
 
 LINES = """unnest(%(platforms)s::text[], %(scores)s::smallint[], %(after_at)s::timestamptz[],
@@ -45,8 +45,8 @@ CROSS JOIN LATERAL (
     AND (next_run_at, id) > (line.after_at, line.after_id) {{until}}
   ORDER BY next_run_at, id LIMIT %(limit)s) AS job
 """
-# Who rests until due is queued by the next claim. Those that are due already stand in as many
-# orders as there are scores, so all of them are looked at, up to a bound.
+# Jobs that became due are queued by the next claim. Until then each score has an order of its own,
+# so all of them are read, up to a bound.
 DUE = f"""
 ({QUEUED.format(until="AND next_run_at <= %(now)s")})
 UNION ALL
@@ -64,7 +64,7 @@ UNION ALL
    AND (next_run_at, -score, id) > (%(from_at)s, %(minus)s, %(from_id)s)
  ORDER BY next_run_at, -score, id LIMIT %(limit)s)
 """
-# Everybody up to the mark: a bounded count.
+# All jobs up to the mark: a bounded count.
 UP_TO = f"""
 SELECT (SELECT count(*) FROM (SELECT FROM {LINES} CROSS JOIN LATERAL (
     SELECT FROM sync_jobs
@@ -88,7 +88,7 @@ def queue(
     limit: int,
     after: JobMark | None = None,
 ) -> list[JobView]:
-    """Return who runs next: the due ones, best first, then those that come, soonest first.
+    """Return the next jobs: due ones, best first, then coming ones, soonest first.
 
     Of very many that rest and are due, those that are due longest are looked at.
     """
@@ -118,7 +118,7 @@ def up_to(
     *,
     platform: PlatformName | None = None,
 ) -> int:
-    """Count who is in the queue up to a job, itself included; up to a bound."""
+    """Count the jobs in the queue up to and including one; up to a bound."""
     is_coming = mark.is_coming(now)
     bounds = coming_starts(mark) if is_coming else due_starts(mark, line.ageing)
     values = _values(classes(platform), bounds, now, 0)
@@ -132,7 +132,7 @@ def up_to(
 def _coming_values(
     lines: dict[str, Any], after: JobMark | None, now: datetime, limit: int
 ) -> dict[str, Any]:
-    """Return where those that come go on: after the mark, or with the first that is not due."""
+    """Return where the coming jobs go on: after the mark, or with the first that is not due."""
     if after is None or not after.is_coming(now):
         bounds, minus, id_ = from_start(now, LAST_ID), 0, LAST_ID
     else:

@@ -1,7 +1,7 @@
-"""How jobs come and go with their account: enlisted, cancelled, resumed, revived, given a tier.
+"""Jobs over the life of their account: added, cancelled, resumed, revived, given a tier.
 
 Each is part of its caller's transaction. Rows are locked in the order jobs, account, profile, as
-the commit of a page does; what people do to one seller takes turns by a lock.
+the commit of a page does; commands on one seller are serialized by a lock.
 """
 
 import json
@@ -35,7 +35,7 @@ CROSS JOIN LATERAL (
 WHERE account.id = %(account_id)s AND account.user_id = %(user_id)s
 ON CONFLICT ON CONSTRAINT sync_jobs_account_kind_unique DO NOTHING
 """
-# They go on from their cursors, and what failed before is forgiven.
+# They continue from their cursors, and past failures no longer count.
 RESUME = """
 WITH ours AS (
   SELECT id, status FROM sync_jobs WHERE account_id = %(account_id)s AND user_id = %(user_id)s
@@ -48,7 +48,7 @@ WITH ours AS (
 INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, created_at)
 SELECT user_id, id, %(now)s, 'job_revived', %(now)s FROM resumed WHERE status = 'dead'
 """
-# A new fence refuses whoever is running it. History that is pulled needs no cancelling.
+# A new fence refuses the worker that runs it. A completed backfill needs no cancelling.
 CANCEL = """
 WITH ours AS (
   SELECT id FROM sync_jobs WHERE account_id = %(account_id)s AND user_id = %(user_id)s
@@ -77,7 +77,7 @@ WITH ours AS (
 INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, created_at)
 SELECT user_id, id, %(now)s, 'job_revived', %(now)s FROM revived
 """
-# Who has waited keeps the place that waiting gave.
+# A job that has waited keeps its place.
 HURRY = """
 WITH ours AS (
   SELECT job.id FROM sync_jobs AS job JOIN connected_accounts AS account
@@ -105,7 +105,7 @@ WHERE (job.id::text = %(id)s OR job.account_id::text = %(id)s)
 # In a statement of its own: one that waits here and then writes would first try, and be refused, a
 # row that is half of before and half of after.
 LOCK_JOBS = "SELECT FROM sync_jobs WHERE user_id = %(user_id)s ORDER BY id FOR UPDATE"
-# Where the new quota allows more of this month, who was set aside for it goes on at once.
+# If the new quota allows more orders this month, jobs set aside for it continue at once.
 SET_TIER = """
 WITH ours AS (
   SELECT job.id, job.status = 'plan_limit_reached' AND coalesce((
@@ -136,12 +136,12 @@ def first_run_at(account_id: str, now: datetime) -> datetime:
 
 
 def lock_seller(connection: Connection[Any], user_id: SellerId) -> None:
-    """Keep others from connecting, disconnecting or paying for this seller meanwhile."""
+    """Lock a seller against connecting, disconnecting and changes of tier."""
     connection.execute(LOCK_SELLER, {"user_id": user_id})
 
 
 def resume(connection: Connection[Any], account: Account, *, now: datetime) -> None:
-    """Let go on what was stopped; before the account's row is locked."""
+    """Resume cancelled jobs; call this before the account's row is locked."""
     connection.execute(RESUME, {**_whose(account, now), "first_at": first_run_at(account.id, now)})
 
 
@@ -169,7 +169,7 @@ def cancel(connection: Connection[Any], account: Account, reason: str, *, now: d
 def set_tier(
     connection: Connection[Any], user_id: SellerId, tier: Tier, *, quota: int, now: datetime
 ) -> int:
-    """Give all jobs of a seller their new place; return how many may go on under the new quota."""
+    """Set the tier of all jobs of a seller; return how many may continue under the new quota."""
     values = {
         "user_id": user_id,
         "tier": tier.value,
@@ -183,7 +183,7 @@ def set_tier(
 
 
 class JobRows:
-    """What a person does to jobs."""
+    """People's commands on jobs."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -206,7 +206,7 @@ class JobRows:
     def hurry(
         self, ids: Collection[str], *, user_id: SellerId | None = None, now: datetime
     ) -> set[str]:
-        """Make these jobs due now; return those that wait and may, the others stay as they are."""
+        """Make these jobs due now; return those that were waiting, the others stay as they are."""
         values = {"ids": sorted(ids), "user_id": user_id, "now": now}
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(HURRY, values).fetchall()

@@ -54,7 +54,7 @@ INSERT INTO rate_budgets AS budget (limit_key, platform, hour, tier, is_backfill
 VALUES (%(limit_key)s, %(platform)s, %(hour)s, %(tier)s, %(is_backfill)s, %(calls)s)
 ON CONFLICT (limit_key, hour, tier, is_backfill) DO UPDATE SET used = budget.used + excluded.used
 """
-# A worker's death is not the job's fault: it keeps its place. The second time in a row it may be,
+# A lost worker is not the job's fault: the job keeps its place. The second time in a row it may be,
 # and others go first.
 RESCUE = """
 WITH silent AS (
@@ -75,7 +75,7 @@ SELECT user_id, id, %(now)s, 'job_rescued', jsonb_build_object('platform', platf
   'duration_s', extract(epoch FROM %(now)s - started_at), 'owner', lease_owner), %(now)s
 FROM freed
 """
-# Who was told to wait longer than is needed by now.
+# Jobs that were postponed for longer than is needed by now.
 RELAX = """
 UPDATE sync_jobs SET next_run_at = greatest(%(now)s, started_at + %(span)s), updated_at = %(now)s
 WHERE platform = %(platform)s AND tier = %(tier)s AND kind = %(kind)s AND status = 'completed'
@@ -108,7 +108,7 @@ class Jobs:
     def claim(
         self, *, now: datetime, owner: str, without: Collection[PlatformName] = ()
     ) -> Claimed | None:
-        """Lease the most deserving job that may run now, and reserve its budget with it."""
+        """Lease the best job that may run now, and reserve its budget with it."""
         taken = self.claim_many(now=now, owner=owner, without=without, limit=1)
         return taken[0] if taken else None
 
@@ -142,21 +142,21 @@ class Jobs:
             return due_places(connection, now, limit=limit)
 
     def keep(self, job: Job, *, now: datetime) -> bool:
-        """Renew the lease of a job in hand; False if it is no longer ours."""
+        """Renew the lease of a claimed job; return False if the lease was lost."""
         values = {"id": job.id, "fence": job.fence, "now": now}
         with guarded(), self._pool.connection() as connection:
             lease = {**values, "lease_until": now + self._rule.lease}
             return connection.execute(KEEP, lease).rowcount > 0
 
     def stretch(self, job: Job) -> float:
-        """Return how many times its interval a claimed job waits, the day being short."""
+        """Return the factor by which a claimed job's interval is stretched to fit the day."""
         plan = self._plans.get(self._days.get(job.account.platform, ""))
         return 1.0 if plan is None else plan.stretch(share_of(job.tier, JobType.INCREMENTAL))
 
     def commit(
         self, job: Job, page: Page, step: PageStep, *, calls: int, asked_at: datetime, now: datetime
     ) -> Job | None:
-        """Write a page, its cursor and a heartbeat in one transaction; None if it is not ours.
+        """Write a page, its cursor and a heartbeat in one transaction; None if the lease was lost.
 
         Raises InvalidError for a page that no table can hold.
         """
@@ -197,7 +197,7 @@ class Jobs:
         calls: int = 0,
         now: datetime,
     ) -> bool:
-        """End a claim; False if the job is no longer ours. One that was woken is due at once."""
+        """End a claim; return False if the lease was lost. A woken job is due at once."""
         ending = Ending(
             status=status, next_run_at=next_run_at, retry_count=retry_count, reason=reason
         )
@@ -206,12 +206,12 @@ class Jobs:
                 ending = rescheduled(job, now, "")
             values = _settled(job, ending, calls=calls, now=now)
             is_ours = connection.execute(SETTLE, values).rowcount == 1
-            # A call that was made counts, whoever has the job now.
+            # A call that was made counts, even if the lease was lost.
             self._count(connection, job, calls, now)
         return is_ours
 
     def relax(self, now: datetime) -> int:
-        """Let jobs run sooner whose platform's day is no longer as short; return how many."""
+        """Let jobs run sooner if their platform's day has room again; return how many."""
         count = 0
         for platform, key in self._days.items():
             limit = self._limiter.status(key).gauges[0].limit
@@ -231,7 +231,7 @@ class Jobs:
         return count
 
     def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
-        """Return open orders that were not looked at since then, the longest ago first."""
+        """Return open orders that were not read since then, the longest ago first."""
         return self._warehouse.open_orders(account, checked_before=checked_before, limit=limit)
 
     def orders_left(self, account: Account, *, now: datetime) -> int:
@@ -240,9 +240,9 @@ class Jobs:
         return self._warehouse.orders_left(account, now=now, quotas=quotas)
 
     def disconnect(self, job: Job, reason: str, *, calls: int = 0, now: datetime) -> bool:
-        """Mark the account whose grant is refused, cancel its jobs and tell the seller.
+        """Disconnect an account whose access is refused, cancel its jobs and notify the seller.
 
-        False if the job is no longer ours: whoever has it now may have been let in meanwhile.
+        Return False if the lease was lost: the account may have been connected again meanwhile.
         """
         with guarded(), self._pool.connection() as connection, connection.transaction():
             lock_seller(connection, job.account.user_id)
@@ -253,17 +253,17 @@ class Jobs:
         return True
 
     def rescue(self, now: datetime, *, limit: int = 100) -> int:
-        """Give back jobs whose lease ran out, under a new fence; return how many."""
+        """Queue jobs whose lease has expired, under a new fence; return how many."""
         with guarded(), self._pool.connection() as connection:
             return connection.execute(RESCUE, {"now": now, "limit": limit}).rowcount
 
     def forget(self, before: datetime) -> int:
-        """Remove what was used of budgets before that instant; return how many rows."""
+        """Delete budget use before that instant; return how many rows."""
         with guarded(), self._pool.connection() as connection:
             return connection.execute(FORGET_BUDGETS, [before]).rowcount
 
     def _count(self, connection: Connection[Any], job: Job, calls: int, now: datetime) -> None:
-        """Note what was used of the platform's budget, by hour and tier."""
+        """Record the use of the platform's budget, by hour and tier."""
         if not calls:
             return
         platform = job.account.platform
@@ -282,7 +282,7 @@ _CHARGED = (JobStatus.FAILED, JobStatus.DEAD)
 
 
 def _has_moved(connection: Connection[Any], job: Job) -> bool:
-    """Tell whether the seller pays for something else by now; the job stays locked."""
+    """Return True if the seller's tier has changed; the job stays locked."""
     row = connection.execute(OURS, {"id": job.id, "fence": job.fence}).fetchone()
     return row is not None and row[0] != job.tier
 
@@ -315,7 +315,7 @@ def _name(job: Job) -> str:
 
 
 def _facts(job: Job, run_calls: int, reason: str, now: datetime) -> dict[str, object]:
-    """Return what the event of an end says."""
+    """Return the details of the event that ends a claim."""
     return {
         "platform": job.account.platform,
         "kind": job.kind,

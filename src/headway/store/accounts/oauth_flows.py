@@ -1,8 +1,8 @@
-"""People on the way through a platform's consent page, each known by what only they hold.
+"""OAuth authorizations in progress.
 
-A visit is one row. It begins as a ticket that an operator gave away, becomes a state once a browser
-shows the ticket, and is gone once the platform sends that browser back: each step works once.
-The table holds digests of tickets, so reading it lets nobody in.
+A flow is one row. It starts as a link code that an operator passes on, becomes a state once a
+browser presents the code, and is deleted once the platform sends that browser back: each step
+works once. The table holds digests of link codes, so reading it gives no access.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ VALUES (%(state)s, %(platform)s, %(user_id)s, %(shop)s, %(verifier)s, %(expires_
 """
 BEGIN = f"""
 UPDATE oauth_flows SET state = %(state)s, expires_at = %(expires_at)s
-WHERE state = %(ticket)s AND platform = %(platform)s AND expires_at > %(now)s
+WHERE state = %(link_code)s AND platform = %(platform)s AND expires_at > %(now)s
 RETURNING {COLUMNS}
 """
 FIND = f"""
@@ -41,7 +41,7 @@ REPLACE = "UPDATE oauth_flows SET verifier = %s WHERE state = %s AND verifier = 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthFlow:
-    """For whom a shop is to be connected; the verifier is encrypted."""
+    """The seller and shop of an authorization; the verifier is encrypted."""
 
     platform: PlatformName
     user_id: SellerId
@@ -56,7 +56,7 @@ class OAuthFlows:
         self._pool = pool
 
     def open(self, flow: OAuthFlow, *, link_code: str, expires_at: datetime) -> None:
-        """Let whoever shows this ticket connect a shop to that seller, once."""
+        """Store a link code that lets a browser connect a shop to a seller, once."""
         values = {
             "state": _digest(link_code),
             "platform": flow.platform,
@@ -77,10 +77,10 @@ class OAuthFlows:
         expires_at: datetime,
         now: datetime,
     ) -> OAuthFlow | None:
-        """Turn a ticket into a state; None if there is no such ticket, or it was used."""
+        """Exchange a link code for a state; None if the code is unknown or was used."""
         values = {
             "platform": platform,
-            "ticket": _digest(link_code),
+            "link_code": _digest(link_code),
             "state": state,
             "expires_at": expires_at,
             "now": now,
@@ -88,19 +88,19 @@ class OAuthFlows:
         return self._one(BEGIN, values)
 
     def find(self, platform: PlatformName, state: str, *, now: datetime) -> OAuthFlow | None:
-        """Return a visit that is under way; None if there is none."""
+        """Return a flow in progress; None if there is none."""
         if state.startswith(LINK_CODE):
             return None
         return self._one(FIND, {"platform": platform, "state": state, "now": now})
 
     def end(self, platform: PlatformName, state: str, *, now: datetime) -> OAuthFlow | None:
-        """Take a visit away; None if there is none: unknown, over, or taken before."""
+        """Delete and return a flow; None if it is unknown, expired or was taken."""
         if state.startswith(LINK_CODE):
             return None
         return self._one(END, {"platform": platform, "state": state, "now": now})
 
     def forget(self, before: datetime) -> int:
-        """Remove visits that were over before then; return how many."""
+        """Delete flows that expired before then; return how many."""
         with guarded(), self._pool.connection() as connection:
             return connection.execute(FORGET, (before,)).rowcount
 
@@ -110,7 +110,7 @@ class OAuthFlows:
             return [bytes(row[-1]) for row in connection.execute(LOAD_ALL).fetchall()]
 
     def reencrypt(self, rotate: Callable[[bytes], bytes | None]) -> int:
-        """Write every verifier anew as `rotate` makes it, None to leave it; return how many."""
+        """Replace every verifier by the result of `rotate`, None to leave it; return how many."""
         written = 0
         with guarded(), self._pool.connection() as connection:
             for state, verifier in connection.execute(LOAD_ALL).fetchall():

@@ -1,4 +1,4 @@
-"""The account lane as the screens show it: accounts, sellers' quotas, jobs, budgets and notices.
+"""Status of the account lane: accounts, sellers' quotas, jobs, budgets and notices.
 
 Only so many accounts are counted as are shown, and each count has a bound. Nothing here writes.
 """
@@ -40,7 +40,7 @@ STOPPED_SHOWN = 5
 NOTICES_SHOWN = 5
 MARK = "account"
 
-# Who needs a person comes first; both halves are read from an index.
+# Accounts that need a person come first; both halves are read from an index.
 CHOSEN = """
 SELECT * FROM (
   (SELECT * FROM connected_accounts WHERE status = 'disconnected' AND {filter} {lost}
@@ -100,7 +100,7 @@ ORDER BY created_at DESC, id LIMIT %(limit)s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountView:
-    """One account: what is in the warehouse of it, and how its jobs stand.
+    """One account: its stored records, and the state of its jobs.
 
     `running` is the kind that is being pulled. `horizon_at` is from when on the platform shows
     orders, where it hides older ones.
@@ -127,13 +127,13 @@ class AccountView:
 
     @property
     def cursor(self) -> str:
-        """Where a list goes on after it."""
+        """The cursor of the page after this item."""
         return cursors.encode(MARK, int(self.is_connected), self.user_id, self.platform)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SellerView:
-    """What a seller has used of the month's orders."""
+    """A seller's use of the month's order quota."""
 
     user_id: SellerId
     tier: Tier
@@ -144,7 +144,7 @@ class SellerView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountsStatus:
-    """Everything the first screen shows of the account lane."""
+    """Everything the first page shows of the account lane."""
 
     accounts: tuple[AccountView, ...] = ()
     accounts_count: int = 0
@@ -167,7 +167,7 @@ def accounts_status(
     days: Mapping[PlatformName, Resource],
     demand: DayDemand,
 ) -> AccountsStatus:
-    """Read how the accounts stand; `days` are the platforms whose day has a quota."""
+    """Read the status of all accounts; `days` are the platforms with a daily quota."""
     budgets = read_budgets(connection, now, days, demand)
     line = read_line(connection, now, rule=rule, budgets=budgets)
     accounts = read_accounts(connection, limit=ACCOUNTS_SHOWN)
@@ -198,7 +198,7 @@ def seller_status(
     days: Mapping[PlatformName, Resource],
     demand: DayDemand,
 ) -> AccountsStatus:
-    """Read how one seller's accounts stand; the platforms' days are nobody's to see alone."""
+    """Read the status of one seller's accounts; sellers do not see the platforms' days."""
     line = read_line(
         connection, now, rule=rule, budgets=read_budgets(connection, now, days, demand)
     )
@@ -246,7 +246,7 @@ def read_accounts(
 
 
 def _after(cursor: str | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what a cursor leaves of the lost accounts and of the others; raises InvalidError."""
+    """Decode a cursor of accounts, disconnected and others; raise InvalidError."""
     if cursor is None:
         return {"lost": "", "connected": ""}, {}
     name, is_connected, user_id, platform = cursors.decode(cursor, str, int, str, str)
@@ -291,7 +291,7 @@ def _notices(connection: Connection, user_id: SellerId | None = None) -> tuple[N
 
 
 def _rest(jobs: list[JobView], after: JobMark | None) -> list[JobView]:
-    """Return what comes after the last job that was shown; a seller's jobs are a few dozen."""
+    """Return the jobs after the last one shown; a seller has a few dozen."""
     if after is None:
         return jobs
     ids = [job.id for job in jobs]
@@ -299,7 +299,7 @@ def _rest(jobs: list[JobView], after: JobMark | None) -> list[JobView]:
 
 
 class AccountQueries:
-    """What a person may ask of the account lane; each answer is of one instant."""
+    """Queries on the account lane; each result is of one instant."""
 
     def __init__(
         self,
@@ -314,11 +314,11 @@ class AccountQueries:
         self._days = days
 
     def over(self, pool: Pool) -> "AccountQueries":
-        """Return the same views over another pool, such as one behind a wall."""
+        """Return the same queries over another pool, such as one with tenant isolation."""
         return AccountQueries(pool, self._rule, self._days, self._demand)
 
     def status(self, now: datetime, *, user_id: SellerId | None = None) -> AccountsStatus:
-        """Return everything the first screen shows, of all sellers or of one."""
+        """Return everything the first page shows, of all sellers or of one."""
         with guarded(), self._pool.connection() as connection:
             if user_id is None:
                 return accounts_status(
@@ -357,7 +357,7 @@ class AccountQueries:
         limit: int,
         cursor: str | None = None,
     ) -> list[JobView]:
-        """Return jobs in the order in which they run; of a seller all, or those that stand so."""
+        """Return jobs in the order in which they run: all, or one seller's, or of one status."""
         after = mark_of(cursor)
         with guarded(), self._pool.connection() as connection:
             line = self._line(connection, now)
@@ -371,7 +371,7 @@ class AccountQueries:
             return queue(connection, now, line, platform=platform, limit=limit, after=after)
 
     def places(self, now: datetime, jobs: Sequence[JobView]) -> list[int]:
-        """Return the place of each in everybody's queue, up to a bound."""
+        """Return the place of each job in the whole queue, up to a bound."""
         marks = [mark_of(job.cursor) for job in jobs]
         with guarded(), self._pool.connection() as connection:
             line = self._line(connection, now)
@@ -380,7 +380,7 @@ class AccountQueries:
     def of_account(
         self, now: datetime, account_id: str, *, user_id: SellerId | None = None
     ) -> list[JobView] | None:
-        """Return the jobs of an account; None if there is no such account, or not of this one."""
+        """Return the jobs of an account; None if the seller has no such account."""
         if not is_uuid(account_id):
             return None
         with guarded(), self._pool.connection() as connection:

@@ -64,7 +64,7 @@ def write(
         "platform": account.platform.value,
         "now": now,
     }
-    if connection.execute(sql.WALL, owner).fetchone() is None:
+    if connection.execute(sql.IS_OURS, owner).fetchone() is None:
         raise InvariantError(f"account {account.id} is not {account.user_id}'s {account.platform}")
     records = page.records
     _write_orders(connection, owner, records.orders, now)

@@ -107,7 +107,7 @@ WITH new AS (SELECT * FROM {_new({"order_id": "text", **columns})}), gone AS (
 SELECT order_id FROM gone UNION SELECT order_id FROM written"""
 
 
-WALL = """
+IS_OURS = """
 SELECT FROM connected_accounts
 WHERE id = %(account_id)s AND user_id = %(user_id)s AND platform = %(platform)s
 """

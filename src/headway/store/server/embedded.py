@@ -27,8 +27,8 @@ from headway.errors import ConfigError, StoreError
 from headway.store.server.folder import (
     END_S,
     POLL_S,
+    REAL_CLOCK,
     USER,
-    WALL,
     await_predecessor,
     ensure_password,
     explained,
@@ -173,7 +173,7 @@ class EmbeddedServer:
                 return
 
     def drop_database(self, name: str) -> None:
-        """Remove the database if it is there, with whoever is connected to it."""
+        """Drop the database if it exists, with all its connections."""
         statement = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
         with self._administration() as conn:
             conn.execute(statement)
@@ -223,20 +223,20 @@ class EmbeddedServer:
             # Somebody took the port, or a backend has not yet noticed its postmaster's death.
             if not re.search("already in use|still in use", log.read_text(errors="replace")):
                 break
-            WALL.sleep(POLL_S * 10)
+            REAL_CLOCK.sleep(POLL_S * 10)
         raise ConfigError(f"the embedded PostgreSQL did not start: {_tail(log)}; see {log}")
 
     def _becomes_ready(self) -> bool:
         assert self._process is not None
-        give_up_at = WALL.monotonic() + READY_S
-        while WALL.monotonic() < give_up_at:
+        give_up_at = REAL_CLOCK.monotonic() + READY_S
+        while REAL_CLOCK.monotonic() < give_up_at:
             if self._process.poll() is not None:
                 return False
             # Connect only to what our own server announces: the port might be a stranger's.
             if _announced_port(self.data_dir / "pg", self.pid) == self._port:
                 with psycopg.connect(self.dsn("postgres"), connect_timeout=5):
                     return True
-            WALL.sleep(POLL_S)
+            REAL_CLOCK.sleep(POLL_S)
         return False
 
 

@@ -25,12 +25,12 @@ END_S = 20
 POLL_S = 0.02
 
 # A real process takes real time to start and end, whatever clock the engine runs on.
-WALL = SystemClock()
+REAL_CLOCK = SystemClock()
 
 
 @contextmanager
 def explained(data_dir: Path) -> Iterator[None]:
-    """Turn trouble with the folder into one line that says what to do."""
+    """Raise problems with the folder as one line that says what to do."""
     try:
         yield
     except OSError as error:
@@ -54,7 +54,7 @@ def take_lock(data_dir: Path) -> int:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            WALL.sleep(POLL_S)  # `find_running` holds it for an instant
+            REAL_CLOCK.sleep(POLL_S)  # `find_running` holds it for an instant
         else:
             os.ftruncate(lock, 0)
             os.pwrite(lock, str(os.getpid()).encode(), 0)
@@ -67,7 +67,7 @@ def take_lock(data_dir: Path) -> int:
 
 
 def is_owned(data_dir: Path) -> bool:
-    """Tell whether a living process holds the folder."""
+    """Return True if a running process holds the folder."""
     try:
         lock = os.open(data_dir / "lock", os.O_RDONLY)
     except OSError:

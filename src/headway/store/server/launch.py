@@ -101,7 +101,7 @@ def choose_drop() -> Drop:
 
 
 def give(path: Path, drop: Drop) -> None:
-    """Make a file or a whole folder belong to whom the server will run as."""
+    """Give a file or a whole folder to the user the server runs as."""
     if drop == "none":
         return
     uid, gid = _nobody() if drop == "nobody" else (0, 0)
@@ -113,7 +113,7 @@ def give(path: Path, drop: Drop) -> None:
 
 
 def can_reach(path: Path, drop: Drop) -> bool:
-    """Tell whether the server's user may enter that folder or run that program."""
+    """Return True if the server's user may enter that folder or run that program."""
     return run(["/bin/sh", "-c", 'test -x "$0"', str(path)], drop=drop).returncode == 0
 
 

@@ -19,7 +19,7 @@ SELECT current_setting('server_version'), current_user,
   (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
   current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
 """
-# Older servers know no options of a membership: whoever is a member may become the role.
+# Older servers know no options of a membership: every member may become the role.
 RIGHTS = f"""
 SELECT rolsuper OR rolbypassrls, current_schema() IS NOT NULL,
   coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
@@ -29,7 +29,7 @@ SELECT rolsuper OR rolbypassrls, current_schema() IS NOT NULL,
     THEN 'SET' ELSE 'MEMBER' END)
 FROM pg_roles WHERE rolname = current_user
 """
-# Our tables are those of whoever made the record of migrations.
+# Our tables are those of the user who created the record of migrations.
 CLOSED = """
 SELECT relname FROM pg_class
 WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
@@ -134,7 +134,7 @@ def _pooling(first: "psycopg.Connection[Any]", other: "psycopg.Connection[Any]")
 
 
 def rights(pool: Pool) -> RoleRights:
-    """Look what our role may do, and whether a wall holds, where there is a schema to keep it."""
+    """Check what our role may do, and tenant isolation where there is a schema."""
     with guarded(), pool.connection() as connection:
         row = connection.execute(RIGHTS).fetchone()
         assert row is not None
@@ -153,7 +153,7 @@ def rights(pool: Pool) -> RoleRights:
 
 
 def _has_row_policies(pool: Pool) -> bool:
-    """Enter a wall as a web request does, and see whether the database keeps it."""
+    """Act as a seller like a web request does, and check that the database isolates tenants."""
     try:
         with guarded(), TenantPool(pool, actor="doctor", seller=NOBODY).connection() as connection:
             return connection.execute(BOUND).fetchone() == (True,)
