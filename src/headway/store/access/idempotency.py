@@ -1,4 +1,4 @@
-"""What was asked under an Idempotency-Key: a request that is sent twice is done once.
+"""Requests with an Idempotency-Key: a request that is sent twice is executed once.
 
 A request begins by taking the key under a lease, and ends by leaving its answer there. One that
 crashed can be tried again once its lease is over; an answer is kept for a day.
@@ -45,7 +45,7 @@ DELETE FROM idempotency WHERE (principal, key) IN (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotentRequest:
-    """One request under a key: whose, and what; `owner` tells its tries apart."""
+    """One request with a key; `owner` distinguishes its attempts."""
 
     principal: str
     key: str
@@ -55,7 +55,7 @@ class IdempotentRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredResponse:
-    """What was answered."""
+    """The stored response."""
 
     status: int
     content_type: str
@@ -64,7 +64,7 @@ class StoredResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestBegun:
-    """The key is ours: do it, then finish or release."""
+    """The key was taken: execute the request, then finish or release."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class KeyReused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestInProgress:
-    """The same request is being done; it is over, one way or the other, by then."""
+    """The same request is being executed; it ends by then, one way or the other."""
 
     until: datetime
 
@@ -88,7 +88,7 @@ class Idempotency:
     def begin(
         self, request: IdempotentRequest, *, now: datetime
     ) -> RequestBegun | StoredResponse | KeyReused | RequestInProgress:
-        """Take the key for this request, or say what became of the one that has it."""
+        """Take the key for this request, or return the state of the request that has it."""
         values = {
             **_named(request),
             "fingerprint": request.fingerprint,
@@ -102,7 +102,7 @@ class Idempotency:
             if connection.execute(BEGIN, values).fetchone() is not None:
                 return RequestBegun()
             row = connection.execute(FIND, values).fetchone()
-        if row is None:  # released between the two: whoever tries again finds it free
+        if row is None:  # released between the two; the next attempt finds it free
             return RequestInProgress(until=now)
         fingerprint, state, lease_until, status, content_type, body = row
         if bytes(fingerprint) != request.fingerprint:
@@ -112,7 +112,7 @@ class Idempotency:
         return StoredResponse(status=status, content_type=content_type or "", body=bytes(body))
 
     def finish(self, request: IdempotentRequest, answer: StoredResponse) -> None:
-        """Leave the answer for whoever asks again; a try whose lease was taken over leaves none."""
+        """Store the response for repeated requests; an attempt that lost its lease stores none."""
         values = {
             **_named(request),
             "status": answer.status,
@@ -123,7 +123,7 @@ class Idempotency:
             connection.execute(FINISH, values)
 
     def release(self, request: IdempotentRequest) -> None:
-        """Give the key back: nothing was done, so the same may be tried again."""
+        """Release the key: nothing was done, so the request may be repeated."""
         with guarded(), self._pool.connection() as connection:
             connection.execute(RELEASE, _named(request))
 

@@ -1,6 +1,6 @@
-"""Walls: a pool whose every transaction knows who acts, and sees one seller's rows at most.
+"""Tenant isolation: a pool whose transactions name the actor and see one seller's rows at most.
 
-Behind a wall the database itself hides what belongs to others (row-level security, migration 0006):
+The database itself hides what belongs to other sellers (row-level security, see the migrations):
 a query that forgets its seller finds nothing. What is set lasts as long as the transaction, so it
 works through a transaction pooler, and nothing is left behind on the connection.
 """
@@ -24,7 +24,7 @@ SELECT set_config('headway.actor', %s, true), set_config('headway.seller', %s, t
 
 
 class TenantPool:
-    """A pool for one person: what is written says who did it, a seller is kept to their own."""
+    """A pool for one person: writes name the actor, and a seller sees only their own rows."""
 
     def __init__(self, pool: Pool, *, actor: str, seller: SellerId | None = None) -> None:
         self._pool = pool

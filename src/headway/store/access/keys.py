@@ -1,4 +1,4 @@
-"""Who may come in: keys, links that work once, and the count of wrong attempts.
+"""API keys, one-time login links, and the count of failed logins.
 
 Keys and links are random, and kept as SHA-256 digests: a digest is found by the index, so how long
 a look takes says nothing of how near a guess was. Instants are a person's, never those of a demo's
@@ -24,7 +24,7 @@ from headway.store.pool import Pool, guarded
 
 MARK = "hw_"
 PREFIX_CHARS = len(MARK) + 8
-# A link is typed and shown in narrow places, and works once: 128 bits are enough.
+# A link is typed and shown where space is short, and works once: 128 bits are enough.
 LINK_CHARS = 32
 TRIES_MAX = 10
 TRIES_SPAN = timedelta(minutes=15)
@@ -44,7 +44,7 @@ USE_KEY = """
 UPDATE access_keys SET last_used_at = %(now)s
 WHERE id = %(id)s AND (last_used_at IS NULL OR last_used_at <= %(before)s)
 """
-# Who is meant by a word is settled before anything is done: a name may look like a beginning.
+# Which key is meant is decided before anything is done: a name may look like a prefix.
 MEANT = f"""
 SELECT {KEY_COLUMNS} FROM access_keys
 WHERE (id::text = %(which)s OR name = %(which)s OR prefix = %(which)s) AND revoked_at IS NULL
@@ -72,7 +72,7 @@ FORGIVE = "DELETE FROM login_attempts WHERE address = %(address)s OR begun_at <=
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key as people see it: never the key itself."""
+    """An API key without its secret."""
 
     id: str
     name: str
@@ -96,7 +96,7 @@ class ApiKeys:
         self._clock = clock
 
     def add_key(self, grant: AccessGrant, *, now: datetime) -> tuple[ApiKey, str]:
-        """Make a key; return how people see it, and the key, which is nowhere afterwards."""
+        """Create a key; return it with its secret, which is not stored."""
         secret = MARK + fresh_secret()
         values = {**granted(grant), "id": fresh_id(), "hash": digest(secret), "now": now}
         values |= {"prefix": secret[:PREFIX_CHARS], "expires_at": grant.expires_at}
@@ -113,12 +113,12 @@ class ApiKeys:
         return next(key for key in self.all_keys() if key.id == values["id"]), secret
 
     def all_keys(self) -> list[ApiKey]:
-        """Return every key, those that were revoked last."""
+        """Return every key, revoked ones last."""
         with guarded(), self._pool.connection() as connection:
             return _keys(connection.execute(KEYS).fetchall())
 
     def has_operator(self, *, now: datetime) -> bool:
-        """Return whether any operator has a key that works."""
+        """Return True if an operator has a valid key."""
         return any(
             key.role is Role.OPERATOR
             and key.revoked_at is None
@@ -127,7 +127,7 @@ class ApiKeys:
         )
 
     def revoke_key(self, which: str, *, now: datetime) -> ApiKey | None:
-        """Let a key named by its id, name or prefix open nothing, and end its sessions.
+        """Revoke a key by its id, name or prefix, and end its sessions.
 
         None if there is none; raises ConflictError if the word means several.
         """
@@ -143,7 +143,7 @@ class ApiKeys:
         return replace(key, revoked_at=now)
 
     def find_key(self, secret: str, *, now: datetime) -> Principal | None:
-        """Return whom a key stands for, and write down its use; None if it opens nothing."""
+        """Return the principal of a key, and record its use; None if the key is invalid."""
         if len(secret) != len(MARK) + SECRET_CHARS or not secret.startswith(MARK):
             return None
         before = now - USE_WRITTEN
@@ -158,7 +158,7 @@ class ApiKeys:
         return Principal(id=f"key:{id_}", name=name, role=Role(role), seller=user_id, key_id=id_)
 
     def add_link(self, grant: AccessGrant, *, expires_at: datetime, now: datetime) -> str:
-        """Make a link's secret, which lets one browser in, once."""
+        """Create the secret of a login link, which logs one browser in, once."""
         secret = fresh_secret()[:LINK_CHARS]
         values = {**granted(grant), "hash": digest(secret), "expires_at": expires_at, "now": now}
         facts = {name: values[name] for name in ("name", "role", "expires_at")}
@@ -169,7 +169,7 @@ class ApiKeys:
         return secret
 
     def take_link(self, secret: str, *, now: datetime) -> AccessGrant | None:
-        """Return what a link grants, and use it up; None if it is unknown, used or too old."""
+        """Return the grant of a link, and use it up; None if it is unknown, used or expired."""
         with guarded(), self._pool.connection() as connection:
             values = {"hash": digest(secret), "now": now}
             row = connection.execute(TAKE_LINK, values).fetchone()
@@ -179,7 +179,7 @@ class ApiKeys:
         return AccessGrant(name=name, role=Role(role), seller=user_id)
 
     def count_try(self, address: str, *, now: datetime) -> None:
-        """Count a login before it is looked at; raises TooManyError after too many wrong ones."""
+        """Count a login before it is checked; raise TooManyError after too many failed ones."""
         values = {"address": address, "now": now, "before": now - TRIES_SPAN}
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(TRY, values).fetchone()
@@ -203,7 +203,7 @@ class ApiKeys:
 
 
 def _meant(which: str, keys: Sequence[ApiKey]) -> ApiKey | None:
-    """Return the key that a word means; an id means one key, whatever the others are called."""
+    """Return the key that a text names; an id means one key, whatever the others are called."""
     of_id = [key for key in keys if key.id == which]
     if len(of_id or keys) > 1:
         named = ", ".join(f"{key.name} ({key.prefix}, id {key.id})" for key in keys)

@@ -1,4 +1,4 @@
-"""What keys, links and sessions share: how a secret is kept, and the events about who is let in.
+"""Shared by keys, links and sessions: how a secret is stored, and the events of access.
 
 An event tells of a key by its name and beginning, and never a secret.
 """
@@ -16,12 +16,12 @@ from headway.core.access import AccessGrant, Principal
 from headway.core.catalog.listings import SellerId
 
 SECRET_CHARS = 64
-# A last use is written at most that often: a key is used far more often than anybody looks.
+# The last use is written at most this often, since a key is used far more often.
 USE_WRITTEN = timedelta(minutes=1)
 AccessEvent = Literal[
     "key_created", "key_revoked", "link_created", "session_begun", "session_ended"
 ]
-# Whoever logs in or out is named; else it is who works at the desk that the transaction knows of.
+# The actor is the person who logs in or out, else the one that the transaction names.
 TELL = """
 INSERT INTO sync_audit_log (user_id, sync_timestamp, event_type, new_value, actor, created_at)
 VALUES (coalesce(%(user_id)s, ''), %(at)s, %(kind)s, %(new)s,
@@ -38,7 +38,7 @@ def tell(
     at: datetime,
     actor: str | None = None,
 ) -> None:
-    """Write down that it happened, in the transaction in which it does."""
+    """Store an event in the caller's transaction."""
     details = {
         name: value.isoformat() if isinstance(value, datetime) else value
         for name, value in facts.items()
@@ -48,10 +48,10 @@ def tell(
 
 
 def digest(secret: str) -> bytes:
-    """Return what is kept of a secret."""
+    """Return the digest of a secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
 def granted(grantee: Principal | AccessGrant) -> dict[str, Any]:
-    """Return the columns that say who somebody is."""
+    """Return the columns of an identity."""
     return {"name": grantee.name, "role": grantee.role, "user_id": grantee.seller}

@@ -1,4 +1,4 @@
-"""Browsers that are logged in, by a key or by a link: who, since when, from where.
+"""Browser sessions: who is logged in by a key or a link, since when, from where.
 
 A session's secret is in its cookie, and kept as a digest. It ends by itself in time, with its key,
 by its own browser, or by an operator; the last three are events.
@@ -45,7 +45,7 @@ END = f"DELETE FROM sessions AS session WHERE {{which}} AND {LIVE} RETURNING {CO
 END_MINE = END.format(which="hash = %(hash)s")
 END_ONE = END.format(which="id::text = %(id)s")
 END_NAMED = END.format(which="name = %(name)s")
-# The key is revoked in the same transaction, so what it began counts as live no longer.
+# The key is revoked in the same transaction, so its sessions no longer count as valid.
 END_OF_KEY = f"DELETE FROM sessions AS session WHERE key_id = %(key_id)s RETURNING {COLUMNS}"
 FORGET = "DELETE FROM sessions WHERE expires_at <= %(now)s"
 
@@ -100,7 +100,7 @@ class Sessions:
         return secret
 
     def find(self, secret: str, *, now: datetime) -> Principal | None:
-        """Return who is logged in with this cookie; None if nobody is, or not any more."""
+        """Return who is logged in with this cookie; None if the session is unknown or expired."""
         if len(secret) != SECRET_CHARS:
             return None
         before = now - USE_WRITTEN
@@ -117,22 +117,22 @@ class Sessions:
         )
 
     def live(self, *, now: datetime) -> list[BrowserSession]:
-        """Return every session that lets somebody in, those seen last first."""
+        """Return every valid session, last used first."""
         with guarded(), self._pool.connection() as connection:
             return _sessions(connection.execute(ALL, {"now": now}).fetchall())
 
     def log_out(self, secret: str, *, now: datetime) -> None:
-        """End the session of a browser that asks for it itself."""
+        """End the session of a browser that logs out."""
         with guarded(), self._pool.connection() as connection, connection.transaction():
             ended = _ended(connection, END_MINE, {"hash": digest(secret), "now": now})
             _tell_ended(connection, ended, LOGGED_OUT, at=self._at(now), is_own=True)
 
     def end(self, id_: str, *, now: datetime) -> BrowserSession | None:
-        """End one session; None if there is none that lives."""
+        """End one session; None if there is no valid one."""
         return next(iter(self._end(END_ONE, {"id": id_, "now": now}, now)), None)
 
     def end_named(self, name: str, *, now: datetime) -> list[BrowserSession]:
-        """End all sessions of somebody, by the name that the audit shows."""
+        """End all sessions of a person, by the name that the audit log shows."""
         return self._end(END_NAMED, {"name": name, "now": now}, now)
 
     def _end(
@@ -148,7 +148,7 @@ class Sessions:
 
 
 def end_of_key(connection: Connection[TupleRow], key_id: str, *, at: datetime) -> None:
-    """End what a key began, in the transaction in which it is revoked."""
+    """End the sessions of a key, in the transaction in which it is revoked."""
     ended = _ended(connection, END_OF_KEY, {"key_id": key_id})
     _tell_ended(connection, ended, KEY_REVOKED, at=at)
 
@@ -179,7 +179,7 @@ def _tell_ended(
 
 
 def _facts(session: BrowserSession) -> dict[str, Any]:
-    """Return what an event tells of a session."""
+    """Return the details of a session for its event."""
     facts = asdict(session)
     return {
         "session": session.id,

@@ -1,4 +1,4 @@
-"""The warehouse: a page goes in whole, in a handful of statements, as often as one likes.
+"""The warehouse: a page is stored whole, in a few statements; storing it again changes nothing.
 
 What is there afterwards is each record as it was read last. `write` is one part of its caller's
 transaction, which holds the fence; it never commits by itself.
@@ -23,7 +23,7 @@ from headway.errors import InvariantError
 from headway.store.accounts import warehouse_sql as sql
 from headway.store.pool import Pool, guarded
 
-# What no text of the database can hold, and what stands there instead.
+# Characters that a text column cannot hold, and their replacement.
 UNFIT = re.compile("[\x00\ud800-\udfff]")
 UNFIT_JSON = re.compile("\\\\u0000|[\ud800-\udfff]")
 INSTEAD = "\ufffd"
@@ -33,7 +33,7 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenCounts:
-    """What the warehouse has of one account."""
+    """Number of stored records of one account."""
 
     orders: int
     open_orders: int
@@ -54,7 +54,7 @@ def write(
     asked_at: datetime,
     now: datetime,
 ) -> None:
-    """Put a page of this kind into the warehouse, and what it says of things that are gone.
+    """Store a page of this kind, and remove what it reports as gone.
 
     Webhooks that came after `asked_at` stay wanted: the page may be older than they are.
     """
@@ -114,7 +114,7 @@ def _write_unreadable(
     missing: Sequence[str],
     kind: DataKind,
 ) -> None:
-    """Keep what made no sense; what reads well again, or is no longer there, leaves."""
+    """Store unreadable records; delete those that are readable again or gone."""
     bad = _last(records.unreadable, lambda each: (each.kind, each.external_id))
     if bad:
         columns = ("kind", "external_id", "reason", "raw")
@@ -143,7 +143,7 @@ def _write_gone(
     if missing and kind is DataKind.LISTINGS:
         connection.execute(sql.GONE_LISTINGS, {**owner, "ids": missing})
     if step.gone_since is not None:
-        # Who began the walk and who saw a listing last may have clocks that are apart.
+        # The worker that began the run and the one that read a listing may have different clocks.
         since = step.gone_since - CLOCKS_APART_MAX
         connection.execute(sql.REMOVED, {**owner, "since": since})
     if step.horizon_at is not None:
@@ -151,13 +151,13 @@ def _write_gone(
 
 
 class Warehouse:
-    """What the warehouse has, account by account."""
+    """Queries on the stored records of an account."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
-        """Return open orders that were not looked at since then, the longest ago first."""
+        """Return open orders that were not read since then, the longest ago first."""
         values = {**_whose(account), "checked_before": checked_before, "limit": limit}
         with guarded(), self._pool.connection() as connection:
             return [row[0] for row in connection.execute(sql.OPEN_ORDERS, values)]
@@ -168,14 +168,14 @@ class Warehouse:
         return max(0, quotas[tier] - count)
 
     def counts(self, account: Account) -> WrittenCounts:
-        """Count what there is of an account, for people to see."""
+        """Count the records of an account, for people."""
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(sql.COUNTS, _whose(account)).fetchone()
         assert row is not None, "a count always answers"
         return WrittenCounts(**dict(zip(WrittenCounts.__dataclass_fields__, row, strict=True)))
 
     def unreadable(self, account: Account, *, limit: int = 100) -> list[Unreadable]:
-        """Return what made no sense, the newest first."""
+        """Return unreadable records, newest first."""
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(
                 sql.UNREADABLES, {**_whose(account), "limit": limit}
@@ -197,7 +197,7 @@ class Warehouse:
 
 
 def orders_standing(pool: Pool, user_id: SellerId, *, now: datetime) -> tuple[Tier, int]:
-    """Return what a seller pays for, and how many orders of this month there are."""
+    """Return a seller's tier, and the number of orders of this month."""
     with guarded(), pool.connection() as connection:
         row = connection.execute(sql.STANDING, {"user_id": user_id, **_month(now)}).fetchone()
     assert row is not None, "a count always answers"
@@ -212,7 +212,7 @@ def _month(now: datetime) -> Values:
     """Return the calendar month that orders are counted in."""
     month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     following = (month + timedelta(days=32)).replace(day=1)
-    # The day is told apart: made of the instant, it would be the session's, which may not be UTC's.
+    # The day is given separately: from the instant it would be in the session's time zone.
     return {"month": month, "next_month": following, "first_day": month.date()}
 
 
@@ -226,7 +226,7 @@ def _last(records: Iterable[Record], key: Callable[[Record], object]) -> list[Re
 
 
 def _newest(customers: Iterable[Customer]) -> list[Customer]:
-    """Return each customer once, as whoever knows them best tells."""
+    """Return each customer once, from the newest source."""
     newest: dict[str, Customer] = {}
     for customer in customers:
         known = newest.get(customer.external_id)
@@ -246,7 +246,7 @@ def _readable(records: Records, kind: DataKind) -> list[str]:
 
 
 def _ids_of(records: Records, kind: DataKind) -> list[str]:
-    """Return the ids of this kind that a page told of, whether they made sense or not."""
+    """Return the ids of this kind on a page, readable or not."""
     bad = [record.external_id for record in records.unreadable if record.kind == kind]
     return [*_readable(records, kind), *bad]
 
@@ -264,7 +264,7 @@ def _row(record: Any, columns: Iterable[str]) -> Values:  # noqa: ANN401 - any o
 
 
 def _dump(rows: Sequence[Values]) -> str:
-    """Return rows as JSON that the database takes; only the odd page is cleaned, which is slow."""
+    """Return rows as JSON that the database accepts; cleaning is slow, and done only if needed."""
     try:
         text = json.dumps(rows, ensure_ascii=False, allow_nan=False, default=_told)
     except ValueError:  # a number that is none
@@ -275,7 +275,7 @@ def _dump(rows: Sequence[Values]) -> str:
 
 
 def _told(value: object) -> Any:  # noqa: ANN401 - whatever JSON takes
-    """Return money by its digits, and instants as they are written."""
+    """Return money by its digits, and instants in ISO format."""
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""The statements that put a page into the warehouse: each takes all its rows at once, as JSON.
+"""The statements that store a page in the warehouse: each takes all its rows at once, as JSON.
 
 A row that is as it was is not written again, except where we must know that it was looked at.
 """
@@ -111,7 +111,7 @@ IS_OURS = """
 SELECT FROM connected_accounts
 WHERE id = %(account_id)s AND user_id = %(user_id)s AND platform = %(platform)s
 """
-# How many more of this month's orders there are now. An order may be placed anew: both are counted.
+# How many more of this month's orders there are now. An order may be placed again: both count.
 ORDERS = f"""
 WITH old AS (
   SELECT count(*) FROM orders WHERE account_id = %(account_id)s
@@ -142,7 +142,7 @@ ON CONFLICT (user_id) DO UPDATE SET orders_month = excluded.orders_month,
   updated_at = excluded.updated_at
 """
 LISTINGS = _upsert("listings", LISTING, is_watched="true")
-# Several orders tell of one customer: an older word does not replace a newer one.
+# Several orders name one customer: older data does not replace newer data.
 CUSTOMERS = _upsert("customers", CUSTOMER, is_old="excluded.modified_at < row.modified_at")
 PAYMENTS = _upsert("payments", PAYMENT)
 
@@ -185,7 +185,7 @@ UPDATE connected_accounts SET horizon_at = %(horizon_at)s
 WHERE id = %(account_id)s AND user_id = %(user_id)s
   AND horizon_at IS DISTINCT FROM %(horizon_at)s::timestamptz
 """
-# What came after the page was asked for may know more than the page: it stays wanted.
+# A delivery after the page was requested may be newer than the page: it stays open.
 HANDLED = """
 UPDATE webhook_deliveries SET handled_at = %(now)s
 WHERE account_id = %(account_id)s AND kind = %(kind)s AND handled_at IS NULL

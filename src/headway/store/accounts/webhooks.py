@@ -1,4 +1,4 @@
-"""Webhooks that were verified: each is taken once, and wakes the one job that looks.
+"""Verified webhooks: each is taken once, and wakes the one job that reads its record.
 
 A delivery stays wanted until a run has read what it names. However many come, the job runs once
 for all of them; one that comes while it runs makes it run again.
@@ -17,7 +17,7 @@ from headway.store.accounts.connections import disconnect
 from headway.store.accounts.job_rows import lock_seller
 from headway.store.pool import Pool, guarded
 
-# Deliveries of no job: what the platform says of the account itself, and of people's privacy.
+# Deliveries without a job: about the account itself, and about privacy.
 NO_JOB = {WebhookEffect.DISCONNECT: "account"}
 PRIVACY = "privacy"
 
@@ -32,10 +32,10 @@ VALUES (%(platform)s, %(delivery_id)s, %(account_id)s, %(topic)s, %(kind)s, %(ex
   %(now)s, CASE WHEN %(is_wanted)s THEN NULL ELSE %(now)s::timestamptz END)
 ON CONFLICT DO NOTHING
 """
-# The job's row is locked even if nothing is left to change: whoever claims it then sees this
-# delivery, and whoever claimed it before is told. What failed keeps its backoff, and goes
-# first when that is over: else a burst would use up all its tries. A run that is under way may be
-# past what changed, whoever has it in hand or will: another follows it.
+# The job's row is locked even if nothing is left to change: a later claim then sees this delivery,
+# and an earlier one is marked. A failed job keeps its backoff, and goes first when that is over:
+# else a burst would use up all its retries. A run in progress may be past what changed: another
+# follows it.
 WAKE = f"""
 WITH job AS (
   SELECT id, user_id, status, is_late,
@@ -65,13 +65,13 @@ SELECT user_id, id, %(now)s, 'job_woken',
   jsonb_build_object('topic', %(topic)s::text, 'external_id', %(external_id)s::text), %(now)s
 FROM job JOIN woken USING (id)
 """
-# People's own names only; what they bought is the seller's to keep.
+# Names and addresses only; the orders are the seller's to keep.
 REDACT = """
 UPDATE customers SET name = '', email = '', updated_at = %(now)s
 WHERE account_id = %(account_id)s AND (%(external_id)s::text IS NULL
   OR external_id = %(external_id)s) AND (name <> '' OR email <> '')
 """
-# Kept in the platform's own words, so with whatever names stand in them.
+# Stored as received, so with the names in them.
 REDACT_RAW = """
 DELETE FROM unreadable_records
 WHERE account_id = %(account_id)s AND (%(external_id)s::text IS NULL
@@ -84,7 +84,7 @@ DELETE FROM webhook_deliveries WHERE received_at < %s AND handled_at IS NOT NULL
 
 
 class DeliveryResult(StrEnum):
-    """What became of a delivery."""
+    """Result of a delivery."""
 
     TAKEN = "taken"
     REPEATED = "repeated"
@@ -92,13 +92,13 @@ class DeliveryResult(StrEnum):
 
 
 class Webhooks:
-    """Table `webhook_deliveries`, and what a delivery sets going."""
+    """Table `webhook_deliveries`, and the effects of a delivery."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def take(self, hook: Webhook, *, now: datetime) -> DeliveryResult:
-        """Keep a delivery and act on it in one transaction; one that was taken before is left."""
+        """Store a delivery and act on it in one transaction; skip one that was stored before."""
         values = {
             "platform": hook.platform,
             "delivery_id": hook.delivery_id,
@@ -107,7 +107,7 @@ class Webhooks:
             "kind": hook.kind or NO_JOB.get(hook.effect, PRIVACY),
             "external_id": hook.external_id,
             "order_ids": list(hook.order_ids),
-            # A request for somebody's data is a person's to answer.
+            # A person must answer a request for data.
             "is_wanted": hook.effect in {WebhookEffect.WAKE, WebhookEffect.RECORD},
             "now": now,
         }
@@ -118,7 +118,7 @@ class Webhooks:
             account = Account(id=row[0], user_id=row[1], platform=hook.platform, shop=row[2])
             values["account_id"] = account.id
             if hook.effect is WebhookEffect.DISCONNECT:
-                # Before the delivery's row locks the account's: whoever connects takes them so.
+                # Before the delivery's row locks the account's: the same order as in a connect.
                 lock_seller(connection, account.user_id)
             if not connection.execute(TAKE, values).rowcount:
                 return DeliveryResult.REPEATED

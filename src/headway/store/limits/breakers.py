@@ -45,7 +45,7 @@ class Breakers:
         return {limit_key: breakers.get(limit_key, Breaker()) for limit_key in limit_keys}
 
     def save(self, limit_key: LimitKey, breaker: Breaker) -> None:
-        """Keep it."""
+        """Store the breaker."""
         values = (
             limit_key,
             breaker.failures,

@@ -1,4 +1,4 @@
-"""What the jobs of a platform want of its day, and what each share has used of it."""
+"""Demand for a platform's daily quota, and the use of it, by share."""
 
 import threading
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class DayDemand:
     def wanted(
         self, platform: PlatformName, now: datetime, connection: Connection[Any] | None = None
     ) -> Mapping[DayShare, float]:
-        """Return how many calls a day jobs want at their intervals, as counted lately."""
+        """Return how many calls a day the jobs need at their intervals, as last counted."""
         with self._lock:
             counted = self._counted.get(platform)
             if counted is None or abs(now - counted[0]) > COUNT_EVERY:

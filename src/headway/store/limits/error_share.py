@@ -1,11 +1,11 @@
-"""How many replies of a limit key were errors, as the ledger of calls has it."""
+"""The share of error replies of a limit key, from the call ledger."""
 
 from datetime import datetime
 
 from headway.core.limits.error_budget import SPAN, pause_for
 from headway.store.pool import Pool, guarded
 
-# A call without an answer is no reply: it has no status, and counts for nothing here.
+# A call without a reply has no status and is not counted.
 COUNT = """
 SELECT count(*) FILTER (WHERE http_status >= 400), count(*) FROM call_ledger
 WHERE limit_key = %s AND begun_at > %s AND http_status IS NOT NULL

@@ -1,4 +1,4 @@
-"""Limits and the call ledger, as whoever oversees the deployment reads them."""
+"""Limits and the call ledger, for operators."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ ORDER BY begun_at DESC, permit_id DESC LIMIT %(limit)s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
-    """One call that was permitted, and what became of it; `skus` are its seats."""
+    """One call of the ledger with its outcome; `skus` are its seats."""
 
     permit_id: str
     purpose: str
@@ -44,18 +44,18 @@ class LedgerEntry:
 
     @property
     def cursor(self) -> str:
-        """Where a list goes on after it."""
+        """The cursor of the page after this item."""
         return cursors.encode(self.begun_at, self.permit_id)
 
 
 class LimitQueries:
-    """`limiter` and `call_ledger`."""
+    """Queries on `limiter` and `call_ledger`."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def keys(self, *, limit: int, after: str | None = None) -> list[str]:
-        """Return whom limits bind, in order, from a key on."""
+        """Return limit keys in order, after a given one."""
         rows = self._rows(KEYS, {"after": after, "limit": limit})
         return [row["limit_key"] for row in rows]
 

@@ -2,9 +2,10 @@
 
 An operation on one key reads its row and the clock (the server's, unless time is virtual), applies
 a pure transition, and writes in one statement that counts only if the row is still the one that
-was read: two trips, and no lock is held between them. Whoever loses that race, touches several keys
-or finds anything out of the ordinary takes one short transaction: lock the rows in key order, then
-read the clock, apply, write. Any database error surfaces as StoreError and nothing is granted.
+was read: two round trips, and no lock is held between them. An operation that loses that race,
+needs several keys or finds anything unusual takes one short transaction: lock the rows in key
+order, then read the clock, apply, write. Any database error surfaces as StoreError and nothing is
+granted.
 """
 
 import json
@@ -52,7 +53,7 @@ PEEK = read_sql("limits", "permit_peek")
 SWAP = read_sql("limits", "permit_write")
 SWAP_BEGAN = read_sql("limits", "permit_begin")
 SWAP_ENDED = read_sql("limits", "permit_end")
-# Read in a statement of its own: in the locking one it would show the time before the wait. The
+# A separate statement: in the locking one it would show the time before the wait. The
 # timeout frees the rows if our host vanishes in the middle; it ends with the transaction.
 CLOCK = """
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
@@ -73,7 +74,7 @@ UPDATE call_ledger SET status = %(status)s, finished_at = %(finished_at)s,
   seats_paid = %(seats_paid)s, skus = %(skus)s
 WHERE permit_id = %(permit_id)s AND limit_key = %(limit_key)s
 """
-# Where writers race, locks are the faster way; whoever lost a race takes them this many times.
+# Under contention locks are faster; after a lost race an operation takes them this many times.
 LOCKS_AFTER_RACE = 32
 LOST = """
 UPDATE call_ledger SET status = 'lost', arrived_by = %s
@@ -93,7 +94,7 @@ MAY_READ_LINEAGE = """
 SELECT has_function_privilege('pg_control_system()', 'execute')
    AND has_function_privilege('pg_control_checkpoint()', 'execute')
 """
-# A server that may lose commits in a crash has a new past after every start.
+# A server that may lose commits in a crash gets a new lineage after every start.
 FRAGILE = """
 CASE WHEN 'off' IN (current_setting('fsync'), current_setting('synchronous_commit'))
      THEN pg_postmaster_start_time()::text ELSE '' END
@@ -102,8 +103,8 @@ LINEAGE = f"""
 SELECT concat_ws(' ', system_identifier, timeline_id, {FRAGILE})
 FROM pg_control_system(), pg_control_checkpoint()
 """
-# Without leave to read the control file a restored copy cannot be told from its original; the
-# database's own number is the best there is, and only a dump loaded elsewhere is noticed.
+# Without permission to read the control file a restored copy looks like its original; the
+# database's oid is the best there is, and only a dump loaded elsewhere is noticed.
 LINEAGE_GUESS = f"""
 SELECT concat_ws(' ', oid, {FRAGILE}) FROM pg_database WHERE datname = current_database()
 """
@@ -111,7 +112,7 @@ SELECT concat_ws(' ', oid, {FRAGILE}) FROM pg_database WHERE datname = current_d
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A row as it was read without a lock, and what the clocks showed: ours before, its own."""
+    """A row read without a lock, our clock before the read, and the server's clock."""
 
     state: LimitState
     lineage: str
@@ -154,7 +155,7 @@ class PostgresLimiter(LimiterVerbs):
         self._kept: dict[str, _Seen] = {}
 
     def know(self, resource: Resource) -> None:
-        """Learn of a resource that came after the start, such as a shop's bucket."""
+        """Add a resource after the start, such as a shop's bucket."""
         if resource.key not in self.resources:
             self._rules[resource.key] = _rules(resource)
             self.resources[resource.key] = resource
@@ -162,7 +163,7 @@ class PostgresLimiter(LimiterVerbs):
     def run(
         self, keys: tuple[str, ...], transition: Transition[T], report: CallReport | None = None
     ) -> T:
-        """Apply the transition in one transaction; what it answers holds once this returns."""
+        """Apply the transition in one transaction; its answer is valid once this returns."""
         try:
             with guarded():
                 self.create(keys)
@@ -178,7 +179,7 @@ class PostgresLimiter(LimiterVerbs):
         return answer
 
     def within(self, connection: Connection) -> "LimiterWithin":
-        """Return the same limiter inside a transaction of the caller's, to stand or fall with it.
+        """Return the same limiter inside the caller's transaction.
 
         The rows stay locked until that transaction ends; `create` must have made them before.
         """
@@ -191,7 +192,7 @@ class PostgresLimiter(LimiterVerbs):
         transition: Transition[T],
         report: CallReport | None = None,
     ) -> T:
-        """Apply the transition in a transaction that is under way."""
+        """Apply the transition in the caller's transaction."""
         try:
             with guarded():
                 answer, clocks = self._operate(connection, keys, transition, report)
@@ -202,16 +203,16 @@ class PostgresLimiter(LimiterVerbs):
         return answer
 
     def create(self, keys: Sequence[str]) -> None:
-        """Make the rows of these keys, if they are not there."""
+        """Create the rows of these keys, if they are missing."""
         if self._created.issuperset(keys):
             return
-        # In a transaction of its own, so that rows are only ever locked in key order.
+        # A separate transaction, so that rows are only ever locked in key order.
         with guarded(), self._pool.connection() as conn:
             conn.execute(CREATE, [self._clock.now(), list(keys)])
         self._created.update(keys)
 
     def status(self, key: str) -> LimitStatus:
-        """Return what a person is shown of one key; locks nothing."""
+        """Return the status of one key, for people; locks nothing."""
         keys = find_keys(self.resources, [key])
         with guarded(), self._pool.connection() as conn, conn.transaction():
             rows = _read(conn, READ, keys)
@@ -237,26 +238,26 @@ class PostgresLimiter(LimiterVerbs):
         return [_line(line) for line in lines]
 
     def forget(self, before: datetime) -> int:
-        """Remove calls that are over and began before that instant; return how many."""
+        """Delete finished calls that began before that instant; return how many."""
         with guarded(), self._pool.connection() as conn:
             return conn.execute(FORGET, [before]).rowcount
 
     def _doubt(self) -> None:
-        """Trust nothing of what was known: another server, or an older copy, may answer next."""
+        """Forget what is cached: another server, or an older copy, may answer next."""
         self._lineage = None
         self._created.clear()
 
     def _swap(
         self, keys: tuple[str, ...], transition: Transition[T], report: CallReport | None
     ) -> tuple[T, tuple[float, int]] | None:
-        """Do it without a lock; None if that is not for this case, or another was faster."""
+        """Apply the transition without a lock; None if that is not possible, or a race was lost."""
         key, *others = keys
         locks_left = self._locks_left.get(key, 0)
         if others or locks_left:
             self._locks_left[key] = max(0, locks_left - 1)
             return None
         with self._pool.connection() as conn:
-            # Where the time is not the server's, the row that we wrote last tells all, if it lasts.
+            # With a virtual clock the row we wrote last is enough, if it is still the same.
             kept = self._kept.pop(key, None)
             done = self._exchange(conn, key, self._now(kept), transition, report) if kept else None
             if done is None:
@@ -274,7 +275,7 @@ class PostgresLimiter(LimiterVerbs):
         transition: Transition[T],
         report: CallReport | None,
     ) -> tuple[T, tuple[float, int]] | None:
-        """Write what the transition makes of the row if it is still the same; None if not."""
+        """Write the result of the transition if the row is still the same; None if not."""
         step_us = find_step_us(self._seen.get(key), self._clock.monotonic(), row.told_us)
         opened = enter(
             self.resources, {key: row.state}, now_us=row.told_us, steps_us={key: step_us}
@@ -302,7 +303,7 @@ class PostgresLimiter(LimiterVerbs):
         return moved.answer, (row.before_s, row.told_us)
 
     def _peek(self, conn: Connection, key: str) -> _Seen | None:
-        """Read the row and the clock; None if anything about it is out of the ordinary."""
+        """Read the row and the clock; None if anything about it is unusual."""
         before_s = self._clock.monotonic()
         row = conn.execute(PEEK, {"limit_key": key}).fetchone()
         if row is None:
@@ -315,7 +316,7 @@ class PostgresLimiter(LimiterVerbs):
         return peeked if self._clock.is_real else self._now(peeked)
 
     def _now(self, row: _Seen) -> _Seen:
-        """Return the row with what a clock that is not the server's shows now."""
+        """Return the row with the current time of a virtual clock."""
         clock = self._clock
         return replace(row, before_s=clock.monotonic(), told_us=at_us(clock.now()))
 
@@ -332,7 +333,7 @@ class PostgresLimiter(LimiterVerbs):
         if len(rows) < len(keys):
             raise StoreError("the limiter's rows have vanished; they are made anew, try again")
         clocks = self._look(conn)
-        # From before the last look to after this one: a slow reply must not pass for a jump.
+        # From before the last reading to after this one: a slow reply must not look like a jump.
         after_s, now_us = self._clock.monotonic(), clocks[1]
         lineage = self._find_lineage(conn, rows)
         opened = enter(
@@ -349,7 +350,7 @@ class PostgresLimiter(LimiterVerbs):
         return moved.answer, clocks
 
     def _look(self, conn: Connection) -> tuple[float, int]:
-        """Return our monotonic seconds just before the look at the clock, and what it showed."""
+        """Return our monotonic seconds just before reading the clock, and the clock's time."""
         before_s = self._clock.monotonic()
         if not self._clock.is_real:
             return before_s, at_us(self._clock.now())
@@ -358,7 +359,7 @@ class PostgresLimiter(LimiterVerbs):
         return before_s, int(row[0])
 
     def _find_lineage(self, conn: Connection, rows: Mapping[str, _Row]) -> str:
-        """Return which past this server has; asked anew only when another server answers."""
+        """Return the lineage of this server; read again only if another server answers."""
         started_at = next(iter(rows.values())).started_at
         if self._lineage is None or self._lineage[0] != started_at:
             may_read = conn.execute(MAY_READ_LINEAGE).fetchone() == (True,)
@@ -394,11 +395,11 @@ class LimiterWithin(LimiterVerbs):
     def run(
         self, keys: tuple[str, ...], transition: Transition[T], report: CallReport | None = None
     ) -> T:
-        """Apply the transition; what it answers holds once the transaction is over."""
+        """Apply the transition; its answer is valid once the transaction is committed."""
         return self._limiter.run_in(self._connection, keys, transition, report)
 
     def status(self, key: str) -> LimitStatus:
-        """Return what a person is shown of one key, as it was before the transaction."""
+        """Return the status of one key as it was before the transaction."""
         return self._limiter.status(key)
 
 

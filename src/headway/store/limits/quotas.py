@@ -1,4 +1,4 @@
-"""Quotas as the screens show them: used by hour, reserved, and what the next day will bring."""
+"""Daily quotas for display: used by hour, reserved, and the forecast of the next day."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from headway.core.limits.state import LimitState, at_us, instant, load
 from headway.core.limits.transitions import enter
 from headway.store.limits.day_demand import DayDemand, used_by_share
 
-# What is stretched by less than this nobody would notice.
+# A stretch below this is not shown.
 STRETCHED = 1.05
 STATES = "SELECT limit_key, state FROM limiter WHERE limit_key = ANY (%(keys)s) AND state <> '{}'"
 USED = """
@@ -37,7 +37,7 @@ GROUP BY limit_key, hour
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HourUse:
-    """What was used in the hour that begins then, by all and by those who pay."""
+    """Use of a quota in one hour, by all sellers and by paying ones."""
 
     hour: datetime
     used: float
@@ -67,18 +67,18 @@ class Budget:
 
     @property
     def stretched(self) -> str:
-        """Say whose intervals are longer than promised, and how many times; empty if nobody's."""
+        """Return which intervals are stretched and by how much; empty if none is."""
         longer = {share: times for share, times in self.stretch.items() if times >= STRETCHED}
         return ", ".join(f"{share} {times:.1f} times" for share, times in longer.items())
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def left(self) -> float:
-        """What nobody has used or reserved."""
+        """What is neither used nor reserved."""
         return max(0.0, self.limit - self.used - self.reserved)
 
     def why_shut(self, share: DayShare) -> str:
-        """Say why a job of this share may have none now."""
+        """Return why a job of this share gets no budget now."""
         name = self.platform.value.capitalize()
         if self.paused_until is not None:
             return f"{name} told us to wait"
@@ -95,7 +95,7 @@ def read_budgets(
     days: Mapping[PlatformName, Resource],
     demand: DayDemand,
 ) -> tuple[Budget, ...]:
-    """Read the day of each platform that has one."""
+    """Read the daily quota of each platform that has one."""
     keys = [day.key for day in days.values()]
     values = {"keys": keys, "since": hour_of(now) - 2 * DAY, "now": now}
     states = {key: load(state) for key, state in connection.execute(STATES, values).fetchall()}
@@ -167,7 +167,7 @@ def _budget(
 
 
 def _uses(quota: Quota, meter: QuotaUse) -> list[Use]:
-    """Return what is in the window, and when the limiter lets each leave it."""
+    """Return what is in the window, and when each entry leaves it."""
     bucket = timedelta(seconds=quota.bucket_s if quota.is_rolling else quota.span_s)
     stay = timedelta(seconds=quota.span_s if quota.is_rolling else 0)
     epoch = instant(0)

@@ -1,4 +1,4 @@
-"""What the watch counts each minute: the last hour of the line, and what stands wrong.
+"""Counters for alerts, read each minute: the last hour of calls, and open problems.
 
 Each count is a short range of an index or has a bound, so that a look costs little at any size; and
 whoever is in trouble is found, however many are not.
@@ -15,12 +15,12 @@ from headway.store.catalog.suppliers import LINES
 from headway.store.pool import Pool, guarded
 
 HOUR = timedelta(hours=1)
-# The documents' number: so long after its lease nobody can be at it any more.
+# The documents' number: this long after its lease no worker can still have it.
 STUCK_AFTER = timedelta(minutes=10)
 COUNT_MAX = 10_000
 NAMED_MAX = 100
 
-# A call that was not sent asked nobody; one that is under way has not failed.
+# Calls that were not sent, or are in progress, have not failed.
 PULSE = f"""
 WITH calls AS (
   SELECT coalesce(cardinality(skus), 0) AS seats,
@@ -59,7 +59,7 @@ DEAD = """
 SELECT count(*) FROM (SELECT FROM sync_jobs WHERE status = 'dead' LIMIT %(most)s) AS few
 """
 # An open breaker that waits for its probe is still open. A shop has one for what is written there,
-# an account one for what is read, a platform one for everybody.
+# an account one for what is read, a platform one for all sellers.
 CONNECTIONS = """
 WITH open AS (SELECT limit_key, reason FROM breaker WHERE open_until IS NOT NULL)
 (SELECT user_id, platform || ' ' || shop, false, coalesce(reason, '') FROM connected_accounts
@@ -81,7 +81,7 @@ UNION ALL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Troubles:
-    """What stands wrong with changes, shops and jobs, of everybody's."""
+    """Open problems with changes, shops and jobs of all sellers."""
 
     held: int
     held_since: datetime | None
@@ -92,7 +92,7 @@ class Troubles:
 
 
 class MinuteCounters:
-    """What the watch counts each minute."""
+    """Queries of the alert counters."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -123,7 +123,7 @@ class MinuteCounters:
         )
 
     def troubles(self) -> Troubles:
-        """Count what stands wrong, and name the shops and accounts it is wrong with."""
+        """Count open problems, and return the shops and accounts concerned."""
         platforms = [platform.value for platform in PlatformName]
         values = {"most": COUNT_MAX, "named": NAMED_MAX, "platforms": platforms}
         with guarded(), self._pool.connection() as connection:

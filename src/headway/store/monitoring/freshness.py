@@ -1,4 +1,4 @@
-"""Freshness over time: every five minutes, how many listings were young enough, tier by tier.
+"""Freshness over time: every five minutes, how many listings were fresh, by tier.
 
 A large table is sampled, so a look costs the same at any size. Whoever looks first in a span of
 five minutes writes it down; the others leave it.
@@ -24,8 +24,8 @@ POINTS_MAX = 300
 KEPT_SHARE = 0.95
 
 IS_THERE = "SELECT EXISTS (SELECT FROM freshness_samples WHERE at = %(at)s)"
-# Who was parked or paused waits for a person, and counts for nothing but the total. Who has only
-# just come was promised to be read, and is not late yet.
+# Parked and paused listings wait for a person, and count only for the total. A new listing that was
+# not read yet is not late yet.
 LOOK = """
 INSERT INTO freshness_samples (at, tier, total, parked, paused, fresh, stale, unread, kept,
   promise_min, oldest_read_at)
@@ -87,14 +87,14 @@ class TierFreshness:
     @computed_field  # type: ignore[prop-decorator]
     @property
     def kept_share(self) -> float | None:
-        """The share that was younger than promised, of those that nobody stopped."""
+        """The share younger than promised, without parked and paused listings."""
         going = self.total - self.parked - self.paused
         return self.kept / going if going > 0 else None
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def holds(self) -> bool:
-        """Whether the promise was kept; one to nobody is."""
+        """True if the promise was kept, or there was nothing to keep."""
         share = self.kept_share
         return share is None or share >= KEPT_SHARE
 
@@ -141,7 +141,7 @@ class FreshnessSamples:
         self._promises_min = promises_min
 
     def sample(self, now: datetime) -> datetime:
-        """Look once in every span of five minutes; return when the next one begins."""
+        """Take one sample in every span of five minutes; return when the next span begins."""
         at = _floor(now)
         with guarded(), self._pool.connection() as connection:
             if connection.execute(IS_THERE, {"at": at}).fetchone() != (True,):

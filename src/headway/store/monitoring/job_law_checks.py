@@ -1,6 +1,6 @@
 """The live law check of the account lane: each statement finds what breaks one law of the design.
 
-Nothing here writes; see `laws` for the catalogue's.
+Nothing here writes; see `law_checks` for the catalog lane's.
 """
 
 from collections.abc import Mapping
@@ -42,8 +42,8 @@ NAMED = f"""
 SELECT user_id, what, 'is kept under the account ' || account_id || ', which is another seller''s'
 FROM ({STRAYS}) AS stray (what, account_id, user_id) ORDER BY user_id, what
 """
-# L12: what may run is waited for by nobody for a day, unless its platform is silent or its day is
-# spent.
+# L12: no job that may run waits for a day, unless its platform does not answer or its quota is
+# used up.
 STARVED = f"""
 SELECT job.user_id, job.platform || ' ' || job.kind, 'has been due since '
   || to_char(next_run_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') || ' UTC; is headway running?'
@@ -62,23 +62,23 @@ FROM limiter WHERE rules @> '[{"kind": "quota"}]' ORDER BY limit_key
 
 
 class JobLawChecks:
-    """The questions, one method each."""
+    """One method for each check."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def has_jobs(self) -> bool:
-        """Tell whether there is anything to judge."""
+        """Return True if there is anything to check."""
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(ANY_JOB).fetchone()
         return bool(row and row[0])
 
     def leases(self, now: datetime) -> Findings:
-        """Find jobs held by somebody long silent, and accounts read by two (L5)."""
+        """Find jobs under long expired leases, and accounts with two running jobs (L5)."""
         return self._find(LEASES, {"late": now - RESCUE_LATE})
 
     def strays(self) -> Findings:
-        """Find rows of the warehouse that bear another seller's name (L10)."""
+        """Find stored records that bear another seller's name (L10)."""
         return self._find(NAMED, {})
 
     def starved(self, now: datetime) -> Findings:
@@ -108,7 +108,7 @@ class JobLawChecks:
 def _overdrawn(
     key: str, rules: list[dict[str, Any]], stored: dict[str, Any], counted: float, *, now: datetime
 ) -> list[str]:
-    """Say what is wrong with a quota: too much used and reserved, by either count."""
+    """Return what is wrong with a quota: too much used or reserved, by either count."""
     quotas = tuple(
         Quota(**{name: value for name, value in rule.items() if name != "kind"})
         for rule in rules

@@ -18,7 +18,7 @@ from headway.store.pool import Pool, guarded
 
 EXAMPLES = 5
 RESCUE_LATE = timedelta(minutes=5)
-# A pusher that fell silent is followed by another minutes after its lease; see `store.pushes`.
+# A lost worker's shop is taken over minutes after its lease; see `store.catalog.pushes`.
 TAKEOVER_LATE = timedelta(minutes=10)
 DAY = timedelta(days=1)
 
@@ -32,7 +32,7 @@ EVIDENCE = (
 # L3: older than the policy allows, less the time during which the supplier gave no answer or it was
 # paused. What is paused now is left aside. A
 # listing whose own SKU fails is not read because of what the supplier says about it, and one that
-# was just revived or asked for boards the next call.
+# was just revived or requested is in the next call.
 LATE = """
 WITH old AS (
   SELECT user_id, sku, coalesce(last_successful_sync, created_at) AS read_at
@@ -70,7 +70,7 @@ WHERE supplier = %(supplier)s AND is_active AND NOT is_paused
 """
 
 # L5: the first cannot happen while the table's own constraint stands. A shop is left alone only
-# as long as its pusher may be alive.
+# as long as its worker may be alive.
 LEASES = f"""
 (SELECT user_id, sku, CASE
   WHEN lease_until IS NULL OR lease_owner IS NULL THEN 'is being read under no lease'
@@ -91,8 +91,8 @@ WHERE status = 'connected' AND push_lease_until < %(silent)s
 ORDER BY push_lease_until, user_id)
 """
 
-# L6: what was seen must be wanted or held; what is wanted must be shown or on its way; and a write
-# of which nobody knows the end is read back.
+# L6: what was observed must be desired or held; what is desired must be applied or due; and a write
+# with an unknown result is read back.
 LOST = f"""
 (SELECT user_id, sku, CASE
   WHEN desired_version < applied_version THEN 'applied version ' || applied_version
@@ -117,7 +117,7 @@ WHERE state = 'open' AND account.status = 'connected'
 ORDER BY intent.created_at, intent.id)
 """
 
-# L7: one visit sends one write, and nothing is sent again while an earlier write is unsure.
+# L7: one push sends one write, and nothing is sent again while an earlier result is unknown.
 DOUBLED = """
 (SELECT user_id, min(skus[1]), count(*) || ' writes were sent on one visit to the shop'
 FROM push_intent WHERE kind <> 'bulk'
@@ -201,7 +201,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingAges:
-    """Law L3 in numbers: who is late, who has an excuse, and whether the seats suffice at all."""
+    """Law L3 in numbers: late listings, excused ones, and whether the seats suffice."""
 
     late: Findings
     excused_count: int
@@ -219,7 +219,7 @@ class Fill:
 
 
 class LawChecks:
-    """The questions, one method each."""
+    """One method for each law."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -259,13 +259,13 @@ class LawChecks:
         )
 
     def leases(self, now: datetime) -> Findings:
-        """Find rows held by nobody, rows and shops held by somebody long silent (L5)."""
+        """Find leases without an owner, and rows and shops under long expired leases (L5)."""
         return self._find(
             LEASES, {"late": now - RESCUE_LATE, "silent": now - TAKEOVER_LATE, "now": now}
         )
 
     def lost(self, now: datetime) -> Findings:
-        """Find observations, wishes and writes that led nowhere (L6)."""
+        """Find observations, desired states and writes that led nowhere (L6)."""
         return self._find(LOST, {"late": now - DAY, "bulk_late": now - 3 * DAY, "now": now})
 
     def doubled(self) -> Findings:
@@ -281,11 +281,11 @@ class LawChecks:
         return self._find(HARMFUL, {"currency": currency})
 
     def strays(self, now: datetime) -> Findings:
-        """Find states without a schedule row, and a day's writes for nobody's listing (L10)."""
+        """Find states without a schedule row, and a day's writes without a listing (L10)."""
         return self._find(STRAYS, {"since": now - DAY})
 
     def calls(self, key: str, *, since: datetime) -> list[LoggedCall]:
-        """Return the ledger's calls that are over."""
+        """Return the finished calls of the ledger."""
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(CALLS, {"key": key, "since": since}).fetchall()
         return [_logged(row) for row in rows]
@@ -324,7 +324,7 @@ class LawChecks:
 
 def _logged(row: tuple[Any, ...]) -> LoggedCall:
     begun_at, finished_at, status, result = row
-    # A permit that came back unused says nothing about the supplier, unless nobody could connect.
+    # An unused permit says nothing about the supplier, unless no connection was possible.
     was_answered = status == "sent" or result not in ANSWERED
     return LoggedCall(
         begun_at=begun_at, finished_at=finished_at, result=result if was_answered else None

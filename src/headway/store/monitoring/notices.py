@@ -1,4 +1,4 @@
-"""What sellers are told: each news once, by its topic and subject.
+"""Notices to sellers: each once, by its topic and subject.
 
 A subject says of what and since when, so that what happens again is news again.
 """
@@ -55,7 +55,7 @@ class Topic(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """One piece of news for one seller."""
+    """One notice to one seller."""
 
     id: str
     user_id: SellerId
@@ -67,7 +67,7 @@ class Notice:
 
 
 def subject_of(id_: str, since: datetime) -> str:
-    """Return the subject of what has been so with this job, account or token since then."""
+    """Return the subject of a notice: the job, account or token, and since when."""
     return f"{id_} {since:%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
@@ -80,7 +80,7 @@ def add_notice(
     text: str,
     now: datetime,
 ) -> bool:
-    """Tell a seller, in the caller's transaction; False if that was told already."""
+    """Store a notice in the caller's transaction; return False if it exists already."""
     values = {
         "topic": topic.value,
         "subject": subject,
@@ -100,18 +100,18 @@ class Notices:
     def add(
         self, topic: Topic, subject: str, *, user_id: SellerId, text: str, now: datetime
     ) -> bool:
-        """Tell a seller; False if that was told already."""
+        """Store a notice; return False if it exists already."""
         with guarded(), self._pool.connection() as connection:
             return add_notice(connection, topic, subject, user_id=user_id, text=text, now=now)
 
     def warn_of_tokens(self, now: datetime) -> int:
-        """Tell sellers, once, whose account needs a person soon; return how many were told."""
+        """Store a notice, once, for each token that expires soon; return how many."""
         values = {"now": now, "until": now + EXPIRES_SOON}
         with guarded(), self._pool.connection() as connection:
             return connection.execute(EXPIRING, values).rowcount
 
     def list(self, user_id: SellerId, *, limit: int = 100) -> list[Notice]:
-        """Return what a seller was told, the newest first."""
+        """Return a seller's notices, newest first."""
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(LIST, {"user_id": user_id, "limit": limit}).fetchall()
         return [

@@ -1,7 +1,7 @@
-"""What is to be sent to people: written with what it tells of, sent at least once to each address.
+"""Notifications to send: stored with their event, sent at least once to each address.
 
 A sender leases a message; after a crash another sends it again to those addresses only that are not
-noted as having it. The mark in its text tells whoever gets it twice that it is the same.
+recorded. The mark in its text shows a reader who gets it twice that it is the same.
 """
 
 from datetime import datetime, timedelta
@@ -58,7 +58,7 @@ AGAIN = """
 UPDATE outbox SET due_at = %(due_at)s, error = %(error)s, lease_until = NULL
 WHERE id = %(id)s AND tries = %(tries)s AND ended_at IS NULL
 """
-# At most one notice a day tells a seller that something new is held.
+# At most one notice a day says that something new is held.
 HELD = """
 INSERT INTO notices (user_id, topic, subject, text, created_at)
 SELECT user_id, 'price_held', user_id || ' ' || to_char(max(held_at) AT TIME ZONE 'UTC',
@@ -77,7 +77,7 @@ FORGET = "DELETE FROM outbox WHERE ended_at < %(before)s"
 
 
 def post(connection: Connection[Any], message: Message) -> bool:
-    """Write a message in the caller's transaction; False if it was written before."""
+    """Store a message in the caller's transaction; return False if it exists already."""
     values = {
         "key": message.key,
         "severity": message.severity.value,
@@ -91,7 +91,7 @@ def post(connection: Connection[Any], message: Message) -> bool:
 
 
 def withdraw(connection: Connection[Any], begins_with: str) -> bool:
-    """Take back what nobody was told yet, in the caller's transaction; True if that was all."""
+    """Delete unsent messages, in the caller's transaction; return True if none was sent."""
     values = {"begins_with": begins_with}
     taken = connection.execute(WITHDRAW, values).rowcount
     return taken > 0 and connection.execute(TOLD, values).fetchone() == (False,)
@@ -104,7 +104,7 @@ class Outbox:
         self._pool = pool
 
     def gather(self, now: datetime, *, quiet: QuietHours | None) -> int:
-        """Write a message of every notice of the last day that has none; return how many."""
+        """Store a message for every notice of the last day that has none; return how many."""
         with guarded(), self._pool.connection() as connection, connection.transaction():
             connection.execute(HELD, {"now": now})
             rows = connection.execute(UNTOLD, {"since": now - GIVE_UP_AFTER}).fetchall()
@@ -143,13 +143,13 @@ class Outbox:
         return None if row is None else row[0]
 
     def note(self, message: ClaimedMessage, target: str) -> bool:
-        """Note that an address has it; False if the message is no longer ours."""
+        """Record that an address has the message; return False if the lease was lost."""
         values = {"id": message.id, "tries": message.tries, "target": target}
         with guarded(), self._pool.connection() as connection:
             return connection.execute(NOTE, values).rowcount == 1
 
     def settle(self, message: ClaimedMessage, error: str, *, now: datetime) -> bool:
-        """End it, or try again later what failed, for a day; return whether it has ended."""
+        """End a message, or retry it later, for a day; return True if it has ended."""
         is_sent = not error
         has_ended = is_sent or now - message.created_at >= GIVE_UP_AFTER
         values = {

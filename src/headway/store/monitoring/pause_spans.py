@@ -1,4 +1,4 @@
-"""When things were paused, as the log tells it: law L3 forgives that time."""
+"""When listings were paused, from the history: law L3 excuses that time."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,7 +21,7 @@ ORDER BY sync_timestamp, event_type = 'sync_paused', created_at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """How long something was paused; None for any seller, or any part."""
+    """A span of a pause; None for all sellers, or all parts."""
 
     seller: SellerId | None
     sku: Sku | None
@@ -32,7 +32,7 @@ class Span:
 def spans(
     connection: Connection[Any], since: datetime, now: datetime, *, supplier: SupplierName
 ) -> list[Span]:
-    """Return what was paused of a supplier's since then; what still is ends now."""
+    """Return the pauses of a supplier's listings since then; current ones end now."""
     ended: list[Span] = []
     running = {
         (pause.kind.value, pause.seller, pause.sku, pause.supplier): Span(
@@ -44,7 +44,7 @@ def spans(
     values = {"since": since, "supplier": supplier}
     for kind, seller, sku, at, is_pause, until, named in connection.execute(EVENTS, values):
         key = (kind, seller, sku, named)
-        # Without a beginning it began before all that is asked for.
+        # A pause without a start event began before the period.
         begun = running.pop(key, None if is_pause else _from(seller, sku, since, now))
         if is_pause:
             begun = begun or _from(seller, sku, at, now)

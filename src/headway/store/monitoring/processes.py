@@ -1,4 +1,4 @@
-"""Who runs on this database: every process says so now and then, and is forgotten when silent.
+"""Processes on this database: each reports itself regularly, and is removed when it stops.
 
 The server's clock tells who is silent, so a host whose clock is wrong is seen like any other, and
 is seen to be wrong.
@@ -37,7 +37,7 @@ FROM processes WHERE seen_at >= clock_timestamp() - %s ORDER BY host, verb, star
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One process that runs on this database, by its own word.
+    """One process on this database, as it reports itself.
 
     `settings` are digests of what must be the same everywhere; `clock_ahead_ms` is how far the
     clock of its host is before the database's.
@@ -56,13 +56,13 @@ class Process:
 
     @property
     def name(self) -> str:
-        """What a person calls it."""
+        """Its name for people."""
         return f"{self.verb} {self.host}:{self.pid}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presence:
-    """What a process says of itself."""
+    """The report of a process about itself."""
 
     verb: str
     settings: Mapping[str, str]
@@ -80,7 +80,7 @@ class Processes:
         self._pool = pool
 
     def see(self, presence: Presence, wall: Clock) -> None:
-        """Say that a process lives, and how its host's clock stands to the database's."""
+        """Store the report of a process, and the offset of its host's clock."""
         values = {
             "id": presence.id,
             "verb": presence.verb,
@@ -99,12 +99,12 @@ class Processes:
             connection.execute(FORGET, (10 * SILENT,))
 
     def leave(self, presence: Presence) -> None:
-        """Say that a process ends."""
+        """Delete the report of a process that ends."""
         with guarded(), self._pool.connection() as connection:
             connection.execute(LEAVE, (presence.id,))
 
     def alive(self) -> list[Process]:
-        """Return who was heard of lately; nobody in a schema from before they said so."""
+        """Return the processes that reported lately; none if the schema has no such table."""
         with guarded(), self._pool.connection() as connection:
             if connection.execute(EXISTS).fetchone() != (True,):
                 return []
@@ -114,7 +114,7 @@ class Processes:
 
 
 def clock_offset(server_at: datetime, *, asked_at: datetime, answered_at: datetime) -> timedelta:
-    """Return how far the server's clock is before ours.
+    """Return how far the server's clock is ahead of ours.
 
     It was looked at somewhere between the question and the answer; only what lies outside counts.
     """
