@@ -81,7 +81,7 @@ def open_provider() -> Iterator[ProviderServer]:
     process.start()
     try:
         assert process.pid is not None
-        assert parent.poll(PATIENCE_S), "the far end does not start"
+        assert parent.poll(PATIENCE_S), "the server does not start"
         yield ProviderServer(port=parent.recv(), pid=process.pid, arrivals=arrivals, count=count)
     finally:
         process.kill()  # it holds nothing that is worth a goodbye

@@ -159,7 +159,7 @@ def _measure_both(
 ) -> None:
     lines = [_line(size, pool) for size, pool in zip(rows, pools, strict=True)]
     _measure(lines, rounds)
-    notes = (version(server), f"{rounds} rounds a size, sizes taking turns every {BLOCK} rounds")
+    notes = (version(server), f"{rounds} rounds a size, alternating every {BLOCK} rounds")
     _print("claim + settle: front, claim of 10, settle with 1 of 10 changed (ms)", lines, *notes)
     for line, pool in zip(lines, pools, strict=True):
         _work_off(line, pool)

@@ -130,7 +130,7 @@ def _print(queues: Sequence[Queue], server: str, rounds: int) -> None:
         ("queued", "claim", "p95", "settle of 10", "ratio"),
         cells,
         server,
-        f"{rounds} rounds a size, sizes taking turns every {BLOCK} rounds",
+        f"{rounds} rounds a size, alternating every {BLOCK} rounds",
     )
 
 

@@ -155,7 +155,7 @@ def _one_per_item(world: World) -> float:
         verified_before=None,
         limit=len(world.skus),
     )
-    assert push_lease is not None, "nobody else is at this shop"
+    assert push_lease is not None, "no other lease on this shop is live"
     storefront = app.new_storefront(shop)
     app.limiter.know(shop_resource(storefront.limit_key))
     at_s = CLOCK.monotonic()

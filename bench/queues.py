@@ -36,23 +36,23 @@ DBOS_QUEUE, DBOS_NAME, DBOS_VERSION = "calls", "bench", "1"
 DBOS_POLL_S, DBOS_AT_ONCE = 0.05, 16
 
 MAKE = """
-CREATE TABLE errand (
-  shop text PRIMARY KEY, wanted integer NOT NULL DEFAULT 0, applied integer NOT NULL DEFAULT 0,
+CREATE TABLE push_task (
+  shop text PRIMARY KEY, desired integer NOT NULL DEFAULT 0, applied integer NOT NULL DEFAULT 0,
   fence bigint NOT NULL DEFAULT 0, lease_owner text, lease_until timestamptz)
 """
-ENTER = "INSERT INTO errand (shop) SELECT 'shop-' || n FROM generate_series(1, %s) AS n"
+ENTER = "INSERT INTO push_task (shop) SELECT 'shop-' || n FROM generate_series(1, %s) AS n"
 CHANGE = """
-UPDATE errand SET wanted = wanted + 1
-WHERE shop IN (SELECT shop FROM errand ORDER BY shop LIMIT %s) RETURNING shop
+UPDATE push_task SET desired = desired + 1
+WHERE shop IN (SELECT shop FROM push_task ORDER BY shop LIMIT %s) RETURNING shop
 """
-WAITING = "SELECT count(*) FROM errand WHERE applied <> wanted OR lease_until IS NOT NULL"
+WAITING = "SELECT count(*) FROM push_task WHERE applied <> desired OR lease_until IS NOT NULL"
 CLAIM = """
-UPDATE errand SET fence = fence + 1, lease_owner = {owner}, lease_until = now() + interval '60 s'
+UPDATE push_task SET fence = fence + 1, lease_owner = {owner}, lease_until = now() + interval '60 s'
 WHERE shop = {shop} AND (lease_until IS NULL OR lease_until < now())
-RETURNING wanted, fence
+RETURNING desired, fence
 """
 SETTLE = """
-UPDATE errand SET applied = {applied}, lease_owner = NULL, lease_until = NULL
+UPDATE push_task SET applied = {applied}, lease_owner = NULL, lease_until = NULL
 WHERE shop = {shop} AND fence = {fence}
 """
 
@@ -189,7 +189,7 @@ def _dbos(place: Place) -> None:
     def claim(shop: str) -> tuple[int, int]:
         statement = sqlalchemy.text(CLAIM.format(owner=":owner", shop=":shop"))
         row = source.sql_session().execute(statement, {"owner": owner, "shop": shop}).one()
-        return row.wanted, row.fence
+        return row.desired, row.fence
 
     @DBOS.step()
     def ask(shop: str, quantity: int) -> None:

@@ -104,7 +104,7 @@ def _tell_ceiling(services: Services) -> str:
         (seconds_of(services.provider.pid) - before_s) * 1000 / (services.provider.calls - begun)
     )
     return (
-        f"far end: one process with one answer; {per_s:,.0f} calls a second from a bare client on"
+        f"server: one process with one reply; {per_s:,.0f} calls a second from a bare client on"
         f" the same cores, {spent_ms:.2f} ms of processor a call, not counted below"
     )
 

@@ -116,7 +116,7 @@ def run(*, suppliers: int = SUPPLIERS) -> None:
             ),
             rows,
             version(server),
-            "calls/s: as the far end saw them, from start to end of the span; cpu: processor"
+            "calls/s: as the server counted them, from start to end of the span; cpu: processor"
             " milliseconds a call",
             f"breaches: calls too many in the ledgers of the first {REPLAYED} suppliers, replayed",
         )  # fmt: skip

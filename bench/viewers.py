@@ -158,11 +158,11 @@ def _print(results: Sequence[Figures], note: str) -> None:
         for figures in results
     ]
     show(
-        f"watching {LISTINGS:,} listings, drawn anew every {REFRESH_S:g} s (ms late)",
+        f"watching {LISTINGS:,} listings, refreshed every {REFRESH_S:g} s (ms late)",
         ("crowd", "p50", "p95", "worst", "boards", "connections a refresh"),
         rows,
         note,
         "late: from the instant that a board shows until a viewer has it",
-        "connections: lent by the pool, for all viewers together; each viewer's key is asked for",
+        "connections: used from the pool by all viewers together; each viewer's key is looked up",
         "again now and then, too",
     )

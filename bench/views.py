@@ -203,12 +203,9 @@ class FilledDatabase:
         queries["timetable of a day"] = self._timetable
         queries["sample of freshness"] = self._sample
         queries |= {
-            f"{name}, behind the wall": query
-            for name, query in self._queries(seller_pool, BIG).items()
+            f"{name}, as a seller": query for name, query in self._queries(seller_pool, BIG).items()
         }
-        queries["status, behind the wall"] = lambda: status(
-            seller_or_operator(self.app, "bench", BIG)
-        )
+        queries["status, as a seller"] = lambda: status(seller_or_operator(self.app, "bench", BIG))
         return queries
 
     def _queries(self, pool: Pool, seller: SellerId | None) -> dict[str, Query]:
@@ -341,12 +338,12 @@ def _print(databases: Sequence[FilledDatabase], rounds: int, note: str) -> None:
             )
         )
     show(
-        f"looking at {large.rows:,} listings and {large.rows * EVENTS_EACH:,} events (ms)",
-        ("look", f"p50 at {small.rows:,}", "p50", "p99", "ratio", f"within {BOUND_MS:.0f}"),
+        f"views of {large.rows:,} listings and {large.rows * EVENTS_EACH:,} events (ms)",
+        ("query", f"p50 at {small.rows:,}", "p50", "p99", "ratio", f"within {BOUND_MS:.0f}"),
         rows,
         note,
-        f"{rounds} looks a size, sizes taking turns; {large.size_mb:,} MB on disk",
-        f"{over} of {len(rows)} looks are over {BOUND_MS:.0f} ms at p99",
+        f"{rounds} queries a size, alternating; {large.size_mb:,} MB on disk",
+        f"{over} of {len(rows)} queries are over {BOUND_MS:.0f} ms at p99",
     )
 
 
@@ -394,5 +391,5 @@ def _require_space(folder: Path, rows: int) -> None:
     if free < need:
         raise ConfigError(
             f"the views' benchmark needs {need / 1e9:.0f} GB at {folder.parent}, which has"
-            f" {free / 1e9:.0f} GB free; make room or give smaller --looks"
+            f" {free / 1e9:.0f} GB free; make room or give smaller --view-rows"
         )

@@ -1,11 +1,38 @@
-"""A picture as SVG: self-contained, without script, dark where the reader's screen is."""
+"""A picture as SVG (`--plot FILE`): self-contained, without script, with a dark mode."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-from headway_lab.charts.picture import TONES, DrawnArea, DrawnLine, DrawnText, Picture, Point, Shape
+from headway.errors import InvalidError
+from headway_lab.charts.chart import Chart
+from headway_lab.charts.picture import (
+    TONES,
+    DrawnArea,
+    DrawnLine,
+    DrawnText,
+    Picture,
+    Point,
+    Shape,
+    lay_out,
+)
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+SUFFIX = ".svg"
+
+
+def assert_plottable(path: Path) -> None:
+    """Raise InvalidError before a long run if the file is not an SVG."""
+    if path.suffix.lower() != SUFFIX:
+        raise InvalidError(f"--plot {path}: the file name must end in {SUFFIX}")
+
+
+def write_plot(chart: Chart, path: Path) -> None:
+    """Write the chart to an SVG file."""
+    try:
+        path.write_text(to_svg(lay_out(chart)), encoding="utf-8")
+    except OSError as error:
+        raise InvalidError(f"cannot write --plot {path}: {error.strerror or error}") from None
 
 
 def to_svg(picture: Picture) -> str:

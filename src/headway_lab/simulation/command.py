@@ -22,7 +22,7 @@ from headway.core.runs import RunKind
 from headway.core.timetable.policies import POLICIES
 from headway.errors import InvalidError
 from headway_lab.charts.chart import chart_of
-from headway_lab.charts.plot import assert_plottable, write_plot
+from headway_lab.charts.svg import assert_plottable, write_plot
 from headway_lab.simulation.account_command import print_accounts, run_accounts
 from headway_lab.simulation.accounts.faults import KNOWN as ACCOUNT_KNOWN
 from headway_lab.simulation.accounts.faults import parse_account_faults

@@ -1,4 +1,8 @@
-"""The database of a simulation: a throw-away PostgreSQL in memory, or a database on a server."""
+"""The database of a simulation: a throw-away PostgreSQL in memory, or a database on a server.
+
+A run that is killed leaves its database behind; the next run drops databases without a connection
+for an hour.
+"""
 
 import gc
 import os
@@ -6,15 +10,18 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from headway.clock import SystemClock
+from psycopg import Connection, errors, sql
+from psycopg.conninfo import make_conninfo
+
+from headway.clock import SystemClock, fresh_id
+from headway.errors import ConfigError
 from headway.store.migrate import upgrade
-from headway.store.pool import Pool, SoloPool
+from headway.store.pool import Pool, SoloPool, guarded, open_pool
 from headway.store.server.embedded import EmbeddedServer
-from headway_lab.simulation.scratch_database import scratch_database
 
 PREFIX = "headway-sim-"
 DATABASE = "simulation"
@@ -41,6 +48,18 @@ FAST = {
     # The same few statements all day; a plan for each call costs as much as the statement.
     "plan_cache_mode": "force_generic_plan",
 }
+# A database on a server has this in its name, and the time of creation.
+NAME_PREFIX = "headway_sim"
+NAME = f"SELECT '{NAME_PREFIX}_' || extract(epoch FROM now())::bigint || '_' || %s"
+CREATE = "CREATE DATABASE {}"
+DROP = "DROP DATABASE IF EXISTS {} WITH (FORCE)"
+# A live run has a connection; without FORCE a database that was created just now is safe.
+ABANDONED = f"""
+SELECT datname FROM pg_database WHERE datname ~ '^{NAME_PREFIX}_[0-9]+_'
+  AND split_part(datname, '_', 3)::bigint < extract(epoch FROM now()) - 3600
+  AND NOT EXISTS (SELECT FROM pg_stat_activity AS who WHERE who.datname = pg_database.datname)
+"""
+DROP_ABANDONED = "DROP DATABASE IF EXISTS {}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,3 +160,38 @@ def _sweep(home: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
         except (PermissionError, ValueError):
             continue
+
+
+@contextmanager
+def scratch_database(dsn: str) -> Iterator[str]:
+    """Yield the address of a fresh, empty database on the same server; touches no other."""
+    with open_pool(dsn, size=1) as pool:
+        with guarded(), pool.connection() as connection:
+            _drop_abandoned(connection)
+            name = _create_database(connection)
+        try:
+            yield make_conninfo(dsn, dbname=name)
+        finally:
+            with guarded(), pool.connection() as connection:
+                connection.execute(sql.SQL(DROP).format(sql.Identifier(name)))
+
+
+def _create_database(connection: Connection) -> str:
+    row = connection.execute(NAME, [fresh_id().replace("-", "")]).fetchone()
+    assert row is not None
+    name = str(row[0])
+    try:
+        connection.execute(sql.SQL(CREATE).format(sql.Identifier(name)))
+    except errors.InsufficientPrivilege:
+        raise ConfigError(
+            "the user of this database may not create one for the simulation; give it"
+            " CREATEDB, or unset DATABASE_URL to simulate on the embedded server"
+        ) from None
+    return name
+
+
+def _drop_abandoned(connection: Connection) -> None:
+    """Drop the databases of killed runs; those of other users stay."""
+    for (name,) in connection.execute(ABANDONED).fetchall():
+        with suppress(errors.ObjectInUse, errors.InsufficientPrivilege):
+            connection.execute(sql.SQL(DROP_ABANDONED).format(sql.Identifier(name)))

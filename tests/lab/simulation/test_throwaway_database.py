@@ -8,7 +8,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from headway.clock import SystemClock, fresh_id
-from headway_lab.simulation.scratch_database import scratch_database
+from headway_lab.simulation.throwaway_database import scratch_database
 
 HOUR_S = 3600
 
