@@ -98,6 +98,8 @@ VALUES = {
     "calls": 1,
     "status": "completed",
     "event": "job_completed",
+    "job_type": "incremental",
+    "scores_by_tier": "{}",
     "facts": "{}",
     "error": None,
     "notice": "",

@@ -295,7 +295,7 @@ def _settled(job: Job, ending: Ending, *, calls: int, now: datetime) -> dict[str
         "fence": job.fence,
         "status": status,
         "job_type": type_after(job.type, status),
-        "scores": json.dumps(SCORES_BY_TIER),
+        "scores_by_tier": json.dumps(SCORES_BY_TIER),
         "next_run_at": ending.next_run_at,
         "retry_count": ending.retry_count,
         "wait_reason": "" if is_done or is_charged else reason,

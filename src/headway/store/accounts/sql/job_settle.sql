@@ -10,7 +10,7 @@ WITH ours AS (
   FROM sync_jobs WHERE id = %(id)s AND fence = %(fence)s AND status = 'running' FOR NO KEY UPDATE
 ), ended AS (
   UPDATE sync_jobs AS job SET status = %(status)s, job_type = new_type,
-    score = (%(scores)s::jsonb -> tier ->> new_type)::smallint,
+    score = (%(scores_by_tier)s::jsonb -> tier ->> new_type)::smallint,
     next_run_at = CASE WHEN is_woken AND new_type <> 'backfill' AND %(status)s = 'completed'
       THEN %(now)s ELSE %(next_run_at)s::timestamptz END,
     woken_at = CASE WHEN %(status)s = 'completed' THEN NULL ELSE woken_at END,
