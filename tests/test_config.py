@@ -69,7 +69,7 @@ def test_an_empty_setting_is_as_good_as_none() -> None:
 
 
 def test_a_named_file_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"HEADWAY_CONFIG names /nonexistent/headway\.toml"):
+    with pytest.raises(ConfigError, match=r"HEADWAY_CONFIG points to /nonexistent/headway\.toml"):
         load({"HEADWAY_CONFIG": str(NOWHERE)})
 
 

@@ -1,7 +1,8 @@
 """Settings, read once from the environment and `headway.toml`, then frozen.
 
-Names are the documents' (`SYNC_*`, `DATABASE_URL`) where they have one, else `HEADWAY_*`.
-An unknown setting is an error: a misspelt limit must not pass silently.
+Names are the documents' (`SYNC_*`, `DATABASE_URL`) where they have one, else `HEADWAY_*`. Headway
+refuses to start if it finds an unknown setting. A setting is declared here and nowhere else:
+`docs/reference/settings.md` and `headway.example.toml` are generated from this file.
 """
 
 import os
@@ -9,9 +10,10 @@ import tomllib
 from collections.abc import Mapping
 from datetime import time
 from decimal import Decimal
+from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
     AfterValidator,
@@ -34,15 +36,6 @@ from headway.core.timetable.policies import POLICIES
 from headway.errors import ConfigError
 
 PREFIXES = ("HEADWAY_", "SYNC_")
-# Settings that are tables, and how one line of each is written in the environment.
-TABLES = {
-    "HEADWAY_LOCATIONS": "Supplier place=Shop place",
-    "HEADWAY_INTERVALS": "free=60,pro=5",
-    "HEADWAY_KIND_INTERVALS": "orders=0,payments=60",
-    "HEADWAY_ORDER_QUOTAS": "free=50,pro=5000",
-    "HEADWAY_PROMISES": "free=1440,pro=60",
-    "HEADWAY_ALERTS": "overdue=100,error_share=0.05",
-}
 Place = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Currency = Annotated[
     str, StringConstraints(strip_whitespace=True, to_upper=True, pattern=r"^[A-Za-z]{3}$")
@@ -57,24 +50,35 @@ def _known_policy(name: str) -> str:
 
 
 PolicyName = Annotated[
-    str,
-    AfterValidator(_known_policy),
-    WithJsonSchema({"type": "string", "enum": list(POLICIES)}),
+    str, AfterValidator(_known_policy), WithJsonSchema({"type": "string", "enum": list(POLICIES)})
 ]
 Minutes = Annotated[float, Field(ge=0, le=44_640)]
 
 
-def _setting(name: str, default: Any, help_: str, **bounds: Any) -> Any:  # noqa: ANN401 - as pydantic's own Field
-    return Field(default, validation_alias=AliasChoices(name), description=help_, **bounds)
+def _setting(name: str, default: Any, help_: str, **more: Any) -> Any:  # noqa: ANN401 - as pydantic's own Field
+    """Declare a setting with bounds, as `Field` has them, and marks.
+
+    All processes on one database must agree on a `shared` setting, or they would schedule, price or
+    limit the same rows differently. `table` is an example of a table setting in the environment; if
+    `is_partial`, keys that are left out keep their defaults.
+    """
+    marks = {mark: more.pop(mark, "") for mark in ("shared", "table", "is_partial")}
+    alias = AliasChoices(name)
+    return Field(
+        default, validation_alias=alias, description=help_, json_schema_extra=marks, **more
+    )
 
 
-def _hours(given: object) -> object:
-    """Read hours of the day, as 22:00-07:00."""
-    return tuple(given.split("-")) if isinstance(given, str) else given
+_shared = partial(_setting, shared=True)
+
+
+def _parse_hours(value: object) -> object:
+    """Parse hours of the day written as 22:00-07:00."""
+    return tuple(value.split("-")) if isinstance(value, str) else value
 
 
 class Settings(BaseModel):
-    """Everything a deployment may choose; `headway doctor` prints what is in force."""
+    """Everything a deployment may choose; `headway doctor` prints the values in force."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -101,14 +105,16 @@ class Settings(BaseModel):
         "HEADWAY_WORKER_CONCURRENCY", 8, "steps that one headway worker does at once", ge=1, le=256
     )
     ticks: Literal["workers", "beat"] = _setting(
-        "HEADWAY_TICKS", "workers", "who looks what is due: one of the workers, or celery beat"
+        "HEADWAY_TICKS", "workers", "what starts a tick: one of the workers, or celery beat"
     )
 
     server: str = _setting(
-        "HEADWAY_SERVER", "", "a headway to ask over its API, instead of a database; as --server"
+        "HEADWAY_SERVER",
+        "",
+        "address of a Headway server to use over its API instead of a database; same as --server",
     )
     api_key: SecretStr = _setting(
-        "HEADWAY_API_KEY", SecretStr(""), "the key to show to that server; see headway key create"
+        "HEADWAY_API_KEY", SecretStr(""), "API key for that server; see headway key create"
     )
 
     session_h: float = _setting(
@@ -124,30 +130,32 @@ class Settings(BaseModel):
     trusted_proxies: str = _setting(
         "HEADWAY_TRUSTED_PROXIES",
         "127.0.0.1,::1",
-        "proxies that are believed whom they speak for: addresses or networks, comma-separated",
+        "proxies whose X-Forwarded-For is trusted: addresses or networks, comma-separated",
     )
 
     metrics_open: bool = _setting(
         "HEADWAY_METRICS_OPEN",
         default=False,
-        help_="let anybody on this very host read /metrics without a key",
+        help_="allow reading /metrics from this host without a key",
     )
 
     log_format: Literal["text", "json"] = _setting(
-        "HEADWAY_LOG_FORMAT", "text", "lines of a log: for people, or JSON for a program"
+        "HEADWAY_LOG_FORMAT", "text", "format of log lines: plain text, or JSON"
     )
     traces: bool = _setting(
         "HEADWAY_TRACES",
         default=False,
-        help_="send traces to the collector of OpenTelemetry, on this host unless it is named",
+        help_="send traces to an OpenTelemetry collector, by default on this host",
     )
     otlp_endpoint: str = _setting(
-        "OTEL_EXPORTER_OTLP_ENDPOINT", "", "that collector: http://host:4318; traces are sent"
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "",
+        "address of that collector, http://host:4318; turns traces on",
     )
     metrics_port: int | None = _setting(
         "HEADWAY_METRICS_PORT",
         None,
-        "port where a headway worker shows its metrics, without a key; none shows none",
+        "port where a headway worker serves its metrics without a key; none turns it off",
         ge=0,
         le=65535,
     )
@@ -155,17 +163,17 @@ class Settings(BaseModel):
         "HEADWAY_METRICS_HOST", "127.0.0.1", "address of a worker's metrics"
     )
 
-    policy: PolicyName = _setting(
+    policy: PolicyName = _shared(
         "HEADWAY_POLICY", "adaptive", "which policy decides when a listing is due"
     )
-    budget_share: float = _setting(
+    budget_share: float = _shared(
         "HEADWAY_BUDGET_SHARE", 1.0, "share of the permitted calls that adaptive spends", gt=0, le=1
     )
-    batch_size: int = _setting("SYNC_BATCH_SIZE", 10, "seats in one supplier call", ge=1, le=10)
-    rate_limit: int = _setting(
+    batch_size: int = _shared("SYNC_BATCH_SIZE", 10, "seats in one supplier call", ge=1, le=10)
+    rate_limit: int = _shared(
         "SYNC_BOEING_RATE_LIMIT_TOKENS", 2, "supplier calls allowed in any minute", ge=1, le=1000
     )
-    rate_gap_s: float = _setting(
+    rate_gap_s: float = _shared(
         "SYNC_BOEING_RATE_LIMIT_REFILL", 30, "seconds between two supplier calls, at least", ge=0
     )
     failures_max: int = _setting(
@@ -188,13 +196,13 @@ class Settings(BaseModel):
         "HEADWAY_HISTORY_MONTHS", 24, "whole months the history is kept; 0 keeps all", ge=0
     )
 
-    price_basis: Literal["list", "net"] = _setting(
+    price_basis: Literal["list", "net"] = _shared(
         "HEADWAY_PRICE_BASIS", "list", "which quoted price a shop's price is made from"
     )
-    markup: Decimal = _setting(
+    markup: Decimal = _shared(
         "HEADWAY_MARKUP", Decimal("0.10"), "added to it, as a share of it", gt=-1, le=100
     )
-    rounding: Literal["cent", "whole", "99"] = _setting(
+    rounding: Literal["cent", "whole", "99"] = _shared(
         "HEADWAY_ROUNDING", "cent", "to the nearest cent or unit, or up to the next .99"
     )
     margin_min: Decimal = _setting(
@@ -204,12 +212,12 @@ class Settings(BaseModel):
         "HEADWAY_COMPARE_AT", "none", "show the list price crossed out where ours is lower"
     )
     guard_move: Decimal = _setting(
-        "HEADWAY_GUARD_MOVE", Decimal("0.50"), "price moves beyond this share are held", ge=0
+        "HEADWAY_GUARD_MOVE", Decimal("0.50"), "price changes beyond this share are held", ge=0
     )
     guard_share: Decimal = _setting(
         "HEADWAY_GUARD_SHARE",
         Decimal("0.25"),
-        "changes are held once this share of a catalogue moved within a day; 1 holds none",
+        "changes are held once this share of a catalog changed within a day; 1 holds none",
         ge=0,
         le=1,
     )
@@ -222,10 +230,10 @@ class Settings(BaseModel):
         "HEADWAY_SHOP_SKU", "same", "the shop's SKU: the supplier's, or without its =suffix"
     )
 
-    boeing_url: str = _setting(
+    boeing_url: str = _shared(
         "HEADWAY_BOEING_URL", "https://api.developer.boeingservices.com", "supplier's base address"
     )
-    boeing_client_id: str = _setting("HEADWAY_BOEING_CLIENT_ID", "", "OAuth client id")
+    boeing_client_id: str = _shared("HEADWAY_BOEING_CLIENT_ID", "", "OAuth client id")
     boeing_client_secret: SecretStr = _setting(
         "HEADWAY_BOEING_CLIENT_SECRET", SecretStr(""), "OAuth client secret"
     )
@@ -243,7 +251,7 @@ class Settings(BaseModel):
     shopify_url: str = _setting(
         "HEADWAY_SHOPIFY_URL", "https://{shop}", "address of a shop, by its domain"
     )
-    shopify_client_id: str = _setting(
+    shopify_client_id: str = _shared(
         "HEADWAY_SHOPIFY_CLIENT_ID", "", "the app's client id; needed where tokens expire"
     )
     shopify_client_secret: SecretStr = _setting(
@@ -256,12 +264,12 @@ class Settings(BaseModel):
         "HEADWAY_BULK_FROM", 1000, "prices waiting in one shop from which they go in bulk", ge=2
     )
     drift: Literal["repair", "report", "off"] = _setting(
-        "HEADWAY_DRIFT", "repair", "what becomes of a shop that was changed behind our back"
+        "HEADWAY_DRIFT", "repair", "what to do when a shop was changed outside Headway"
     )
     drift_check_h: float = _setting(
         "HEADWAY_DRIFT_CHECK_HOURS", 24, "hours in which every product of a shop is read back", ge=1
     )
-    locations: Annotated[dict[Place, Place], Field(min_length=1)] = _setting(
+    locations: Annotated[dict[Place, Place], Field(min_length=1)] = _shared(
         "HEADWAY_LOCATIONS",
         {
             "Dallas Central": "Dallas Central",
@@ -270,45 +278,58 @@ class Settings(BaseModel):
             "Goodyear AZ": "Goodyear AZ",
         },
         "supplier location → shop location; stock elsewhere is not sold",
+        table="Supplier place=Shop place",
     )
-    currency: Currency = _setting("HEADWAY_CURRENCY", "USD", "currency the shop sells in")
+    currency: Currency = _shared("HEADWAY_CURRENCY", "USD", "currency the shop sells in")
 
     intervals_min: TierNumbers = _setting(
         "HEADWAY_INTERVALS",
         {"free": 60, "starter": 30, "growth": 15, "pro": 5},
         "minutes between two pulls of an account's orders, by tier",
+        table="free=60,pro=5",
+        is_partial=True,
     )
     kind_intervals_min: dict[Literal["orders", "listings", "customers", "payments"], Minutes] = (
         _setting(
             "HEADWAY_KIND_INTERVALS",
             {"orders": 0, "listings": 360, "customers": 360, "payments": 60},
             "minutes between two pulls, at least, by what is pulled",
+            table="orders=0,payments=60",
+            is_partial=True,
         )
     )
     order_quotas: TierNumbers = _setting(
         "HEADWAY_ORDER_QUOTAS",
         {"free": 50, "starter": 300, "growth": 1500, "pro": 5000},
         "orders a month, by tier",
+        table="free=50,pro=5000",
+        is_partial=True,
     )
     promises_min: TierNumbers = _setting(
         "HEADWAY_PROMISES",
         {"free": 1440, "starter": 1440, "growth": 1440, "pro": 1440},
         "minutes within which 95 % of a seller's parts were read, by tier; watched, not enforced",
+        table="free=1440,pro=60",
+        is_partial=True,
     )
     alert_thresholds: dict[str, Annotated[float, Field(ge=0)]] = _setting(
         "HEADWAY_ALERTS",
         dict(THRESHOLDS),
-        "from which number on an alert is raised; see docs/runbook",
+        "thresholds of alerts; see docs/runbook",
+        table="overdue=100,error_share=0.05",
+        is_partial=True,
     )
     notify_urls: SecretStr = _setting(
         "HEADWAY_NOTIFY_URLS",
         SecretStr(""),
-        "whom to tell of alerts, as Apprise writes addresses, with spaces between them",
+        "where alerts are sent: Apprise addresses, separated by spaces",
     )
-    notify_quiet: Annotated[tuple[time, time] | None, BeforeValidator(_hours)] = _setting(
-        "HEADWAY_NOTIFY_QUIET", None, "hours (UTC) in which only the critical is sent: 22:00-07:00"
+    notify_quiet: Annotated[tuple[time, time] | None, BeforeValidator(_parse_hours)] = _setting(
+        "HEADWAY_NOTIFY_QUIET",
+        None,
+        "hours (UTC) in which only critical alerts are sent: 22:00-07:00",
     )
-    jobs_max: int = _setting("HEADWAY_JOBS_MAX", 10, "jobs that run at once, everywhere", ge=1)
+    jobs_max: int = _shared("HEADWAY_JOBS_MAX", 10, "jobs that run at once, everywhere", ge=1)
     job_failures_max: int = _setting(
         "HEADWAY_JOB_FAILURES_MAX", 5, "failures in a row until a job is dead", ge=1, le=20
     )
@@ -322,14 +343,14 @@ class Settings(BaseModel):
         "HEADWAY_PUBLIC_URL", "", "where browsers and platforms reach this server, for webhooks"
     )
     etsy_url: str = _setting("HEADWAY_ETSY_URL", "https://api.etsy.com", "Etsy's address")
-    etsy_keystring: str = _setting("HEADWAY_ETSY_KEYSTRING", "", "the app's keystring")
+    etsy_keystring: str = _shared("HEADWAY_ETSY_KEYSTRING", "", "the app's keystring")
     etsy_shared_secret: SecretStr = _setting(
         "HEADWAY_ETSY_SHARED_SECRET", SecretStr(""), "the app's shared secret"
     )
     etsy_webhook_secret: SecretStr = _setting(
         "HEADWAY_ETSY_WEBHOOK_SECRET", SecretStr(""), "signing secret of its webhooks, whsec_..."
     )
-    etsy_day_limit: int = _setting(
+    etsy_day_limit: int = _shared(
         "HEADWAY_ETSY_DAY_LIMIT", 10_000, "calls in 24 hours, until Etsy's replies say more", ge=1
     )
     etsy_second_limit: int = _setting(
@@ -353,47 +374,41 @@ class Settings(BaseModel):
 
     @field_validator("broker_url")
     @classmethod
-    def _know_the_broker(cls, given: SecretStr | None) -> SecretStr | None:
-        """Refuse what Celery would take for another broker; never show it, it may hold a secret."""
-        if given is not None and not given.get_secret_value().startswith(("redis://", "rediss://")):
+    def _check_broker(cls, url: SecretStr | None) -> SecretStr | None:
+        """Refuse other brokers without showing the address, which may contain a secret."""
+        if url is not None and not url.get_secret_value().startswith(("redis://", "rediss://")):
             raise ValueError("write it as redis://:password@host:6379/0, or rediss://")
-        return given
+        return url
 
-    @field_validator(
-        "intervals_min",
-        "kind_intervals_min",
-        "order_quotas",
-        "promises_min",
-        "alert_thresholds",
-        mode="before",
-    )
+    @field_validator("*", mode="before")
     @classmethod
-    def _keep_the_rest(cls, given: object, info: ValidationInfo) -> object:
-        """Let what a table does not name stay as it is by default."""
+    def _fill_partial_tables(cls, value: object, info: ValidationInfo) -> object:
+        """Add the defaults of the keys that a partial table leaves out."""
         assert info.field_name is not None
-        usual = cls.model_fields[info.field_name].default
-        return {**usual, **given} if isinstance(given, dict) else given
+        if not isinstance(value, dict) or not _marks(info.field_name)["is_partial"]:
+            return value
+        return {**cls.model_fields[info.field_name].default, **value}
 
     @field_validator("alert_thresholds")
     @classmethod
-    def _are_alerts(cls, given: dict[str, float]) -> dict[str, float]:
-        """Refuse a number for what has none: it would change nothing, and nobody would notice."""
-        if unknown := given.keys() - THRESHOLDS.keys():
+    def _check_alert_names(cls, thresholds: dict[str, float]) -> dict[str, float]:
+        """Refuse a threshold for an alert that has none: it would have no effect."""
+        if unknown := thresholds.keys() - THRESHOLDS.keys():
             raise ValueError(f"no alert with a number is called {', '.join(sorted(unknown))}")
-        return given
+        return thresholds
 
     @field_validator("trusted_proxies")
     @classmethod
-    def _are_networks(cls, given: str) -> str:
-        """Refuse a name: whoever answers for it could say anything of whom it speaks for."""
-        for each in given.split(","):
+    def _check_networks(cls, proxies: str) -> str:
+        """Refuse host names: DNS decides who they are, so they cannot be trusted."""
+        for proxy in proxies.split(","):
             try:
-                ip_network(each.strip())
+                ip_network(proxy.strip())
             except ValueError:
                 raise ValueError(
-                    f"{each.strip()!r} is no address or network; write 10.0.0.7,10.1.0.0/16"
+                    f"{proxy.strip()!r} is no address or network; write 10.0.0.7,10.1.0.0/16"
                 ) from None
-        return given
+        return proxies
 
     @model_validator(mode="after")
     def _confirm_before_parking(self) -> "Settings":
@@ -406,17 +421,38 @@ class Settings(BaseModel):
         return self
 
 
+def setting_name(field: str) -> str:
+    """Return the name of a setting in the environment and in the file."""
+    return str(cast("AliasChoices", Settings.model_fields[field].validation_alias).choices[0])
+
+
+def shared_fields() -> list[str]:
+    """Return the fields that all processes on one database must agree on."""
+    return [field for field in Settings.model_fields if _marks(field)["shared"]]
+
+
+def table_example(field: str) -> str:
+    """Return how a table setting is written in the environment; empty for any other setting."""
+    return str(_marks(field)["table"])
+
+
+def _marks(field: str) -> dict[str, Any]:
+    return cast("dict[str, Any]", Settings.model_fields[field].json_schema_extra)
+
+
 def load(environ: Mapping[str, str] | None = None, *, file: Path | None = None) -> Settings:
     """Read settings: environment over `headway.toml` over defaults; raises ConfigError."""
     environ = os.environ if environ is None else environ
-    named = environ.get("HEADWAY_CONFIG")
-    if named and not Path(named).is_file():
-        raise ConfigError(f"HEADWAY_CONFIG names {named}, which is not a file")
-    values = _from_file(file or Path(named or "headway.toml"))
-    known = {_alias(name): name for name in Settings.model_fields}
+    config_path = environ.get("HEADWAY_CONFIG")
+    if config_path and not Path(config_path).is_file():
+        raise ConfigError(
+            f"HEADWAY_CONFIG points to {config_path}, which does not exist or is not a file"
+        )
+    known = {setting_name(field): field for field in Settings.model_fields}
+    values = _from_file(file or Path(config_path or "headway.toml"), known)
     for name, value in environ.items():
         if name in known:
-            values[name] = _parse(name, value)
+            values[name] = _parse(name, value, table_example(known[name]))
         elif name.startswith(PREFIXES) and name != "HEADWAY_CONFIG":
             raise ConfigError(f"unknown setting {name}{_suggest(name, known)}")
     # An empty line in an environment file means "not set", never "the current folder".
@@ -426,34 +462,26 @@ def load(environ: Mapping[str, str] | None = None, *, file: Path | None = None) 
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        said = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"setting {where}: {said}" if where else said) from None
+        reason = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"setting {where}: {reason}" if where else reason) from None
 
 
-def _alias(field: str) -> str:
-    choices = Settings.model_fields[field].validation_alias
-    assert isinstance(choices, AliasChoices)
-    return str(choices.choices[0])
-
-
-def _from_file(path: Path) -> dict[str, Any]:
+def _from_file(path: Path, known: Mapping[str, str]) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise ConfigError(f"{path}: {error}") from None
-    known = {_alias(name): name for name in Settings.model_fields}
     for name in values:
         if name not in known:
             raise ConfigError(f"{path}: unknown setting {name}{_suggest(name, known)}")
     return values
 
 
-def _parse(name: str, value: str) -> str | dict[str, str]:
-    """Read a table setting from its `a=b,c=d` form; leave the rest to the model."""
-    example = TABLES.get(name)
-    if example is None:
+def _parse(name: str, value: str, example: str) -> str | dict[str, str]:
+    """Parse a table setting from its `a=b,c=d` form; leave other settings to the model."""
+    if not example:
         return value
     pairs = [pair.partition("=") for pair in value.split(",") if pair.strip()]
     if any(not sign or not left.strip() for left, sign, _ in pairs):

@@ -16,7 +16,7 @@ from headway import __version__, config
 from headway.cli.doctor_broker import examine_broker
 from headway.cli.doctor_database import examine_rights, examine_server
 from headway.cli.doctor_processes import examine_processes
-from headway.cli.doctor_settings import alias, reference, settings_in_force
+from headway.cli.doctor_settings import example_file, reference, settings_in_force
 from headway.cli.doctor_shops import FAIL, OK, WARN, ShopCheck, examine_shops
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import WALL, Session, find_joinable, open_session
@@ -48,6 +48,9 @@ def doctor(
     page: Annotated[
         bool, typer.Option("--reference", help="Print the page of all settings, and stop.")
     ] = False,
+    example: Annotated[
+        bool, typer.Option("--example", help="Print an example of headway.toml, and stop.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Look over this installation and say what to mend.
@@ -57,6 +60,9 @@ def doctor(
     """
     if page:
         print(reference(), end="")
+        return
+    if example:
+        print(example_file(), end="")
         return
     lines = [ShopCheck(subject="headway", verdict=OK, finding=_versions())]
     settings: Settings | None = None
@@ -179,7 +185,7 @@ def _secret_key(settings: Settings, folder: Path) -> ShopCheck:
 
 def _credentials(settings: Settings) -> ShopCheck:
     needed = ("boeing_client_id", "boeing_client_secret", "boeing_username", "boeing_password")
-    missing = [alias(name) for name in needed if not _text(getattr(settings, name))]
+    missing = [config.setting_name(name) for name in needed if not _text(getattr(settings, name))]
     if not missing:
         return ShopCheck(subject="supplier", verdict=OK, finding="credentials are configured")
     finding = f"only the demo works without {', '.join(missing)}"

@@ -1,32 +1,45 @@
-"""The settings for a person: what is in force and why, and the page that describes them all."""
+"""The settings in force and their sources, and the generated pages that describe all settings."""
 
+import json
 import os
 import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
-from pydantic import AliasChoices, SecretStr, WithJsonSchema
+from pydantic import SecretStr, WithJsonSchema
 
-from headway.config import TABLES, Settings
+from headway.config import Settings, setting_name, shared_fields, table_example
 
 HEAD = """# Settings
 
-Written by `headway doctor --reference`. `headway doctor` lists what is in force, and why.
+Written by `headway doctor --reference`. `headway doctor` lists the values in force and
+their sources.
 
-A setting is a variable of the environment, or a line of `headway.toml` in the folder where a
-process starts, or of the file that `HEADWAY_CONFIG` names. The environment wins. A name that is not
-in this list is an error; an empty value is as good as none.
+Set a setting as an environment variable, or as a line of `headway.toml` in the folder where a
+process starts, or of the file that `HEADWAY_CONFIG` points to. The environment wins. Headway
+refuses to start if it finds an unknown setting; an empty value means "not set".
 [`headway.example.toml`](../../headway.example.toml) has all of them with their defaults.
 
-| setting | default | may be | what it is |
+| setting | default | values | meaning |
 |---|---|---|---|
 """
 FOOT = """
 A *table* is a table in the file; in the environment write:
 
+"""
+AGREED = """
+All processes on one database must have the same value of these settings, and one encryption key in
+common; `headway doctor` and a starting process report a difference:
+
+"""
+EXAMPLE_HEAD = """\
+## Written by `headway doctor --example`: every setting with its default.
+## Copy to headway.toml and uncomment what you change.
+## The environment wins over this file; Headway refuses to start if it finds an unknown name.
 """
 BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 
@@ -44,11 +57,42 @@ class InForce:
 def reference() -> str:
     """Return the page of all settings."""
     rows = [
-        f"| `{alias(name)}` | {_default(info.default)} | {_allowed(name)} | {info.description} |"
-        for name, info in Settings.model_fields.items()
+        f"| `{setting_name(field)}` | {_default(info.default)} | {_allowed(field)} |"
+        f" {info.description} |"
+        for field, info in Settings.model_fields.items()
     ]
-    tables = [f"- `{name}={example}`" for name, example in TABLES.items()]
-    return HEAD + "\n".join(rows) + "\n" + FOOT + "\n".join(tables) + "\n"
+    tables = [
+        f"- `{setting_name(field)}={table_example(field)}`"
+        for field in Settings.model_fields
+        if table_example(field)
+    ]
+    agreed = [f"- `{setting_name(field)}`" for field in shared_fields()]
+    return "\n".join(
+        [HEAD + "\n".join(rows), FOOT + "\n".join(tables), AGREED + "\n".join(agreed), ""]
+    )
+
+
+def example_file() -> str:
+    """Return the example of a settings file."""
+    settings = [
+        f"\n## {info.description}\n# {setting_name(field)} = {_toml(info.default)}\n"
+        for field, info in Settings.model_fields.items()
+    ]
+    return EXAMPLE_HEAD + "".join(settings)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float | Decimal):
+        return str(value)
+    if isinstance(value, dict):
+        pairs = [
+            f"{key if key.isidentifier() else json.dumps(key)} = {_toml(item)}"
+            for key, item in value.items()
+        ]
+        return f"{{ {', '.join(pairs)} }}"
+    return json.dumps(_masked(value))
 
 
 def _default(value: object) -> str:
@@ -58,22 +102,22 @@ def _default(value: object) -> str:
 
 def _allowed(name: str) -> str:
     info = Settings.model_fields[name]
-    if alias(name) in TABLES:
+    if table_example(name):
         return "a table"
     if SecretStr in (info.annotation, *get_args(info.annotation)):
         return "a secret"
     if get_origin(info.annotation) is Literal:
-        return ", ".join(f"`{each}`" for each in get_args(info.annotation))
+        return ", ".join(f"`{choice}`" for choice in get_args(info.annotation))
     if info.annotation is bool:
         return "`true`, `false`"
     for rule in info.metadata:
         if isinstance(rule, WithJsonSchema):
             return ", ".join(f"`{value}`" for value in (rule.json_schema or {})["enum"])
     bounds = [
-        f"{word} {getattr(each, kind):,}"
-        for each in info.metadata
-        for kind, word in BOUNDS.items()
-        if hasattr(each, kind)
+        f"{words} {getattr(bound, kind):,}"
+        for bound in info.metadata
+        for kind, words in BOUNDS.items()
+        if hasattr(bound, kind)
     ]
     return ", ".join(bounds)
 
@@ -85,19 +129,12 @@ def settings_in_force(settings: Settings | None) -> Iterator[InForce]:
     with suppress(OSError, ValueError):  # an unreadable file is reported where settings are read
         in_file = set(tomllib.loads(path.read_text(encoding="utf-8")))
     for field, info in Settings.model_fields.items():
-        name = alias(field)
+        name = setting_name(field)
         value = info.default if settings is None else getattr(settings, field)
         source = str(path) if name in in_file else "default"
         if name in os.environ:
             source = "environment"
         yield InForce(name=name, value=_masked(value), source=source, help=info.description or "")
-
-
-def alias(field: str) -> str:
-    """Return the name by which a person knows a setting."""
-    choices = Settings.model_fields[field].validation_alias
-    assert isinstance(choices, AliasChoices)
-    return str(choices.choices[0])
 
 
 def _masked(value: object) -> str:
