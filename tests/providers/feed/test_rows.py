@@ -8,8 +8,8 @@ import pytest
 
 from headway.core.catalog.listings import Sku
 from headway.errors import ConfigError, UnreadableError
-from headway.providers.feed.options import FeedOptions, check_address, read_options
 from headway.providers.feed.price_list import PriceList, read_list
+from headway.providers.feed.settings import FeedOptions, check_address, read_options
 
 HEADER = "sku,price,quantity\n"
 

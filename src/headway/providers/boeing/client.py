@@ -188,7 +188,7 @@ class BoeingSupplier:
             clock=self._clock,
             timeout_s=self._timeout_s,
             provider=PROVIDER,
-            hide=hide,
+            hide=(*hide, self._access.client_secret, self._access.password),
         )
 
     def _check(self, answer: HttpResponse, used: Mapping[str, _Token], *, shows_body: bool) -> None:

@@ -19,9 +19,9 @@ import httpx
 from headway.clock import Clock
 from headway.core.catalog.listings import AuthStep, LimitKey, Reply, Sku
 from headway.errors import TransientError, UnreadableError, UnsentError
-from headway.providers.feed.options import path_of, read_options
 from headway.providers.feed.price_list import LISTS, PriceList, read_file
 from headway.providers.feed.rows import PROVIDER
+from headway.providers.feed.settings import path_of, read_options
 from headway.providers.feed.state import FeedStates, ListState
 from headway.providers.http import HttpResponse, build_client, check_status, download
 from headway.providers.provider import Secrets, SupplierEntry
@@ -170,6 +170,8 @@ class FeedSupplier:
                 return prices
         except UnreadableError as error:
             reason = str(error)
+        if token := self._read_secrets().get("token"):  # the list may echo it
+            reason = reason.replace(token, "***")
         held = replace(self._state, held_rows=rows, held_reason=reason)
         self._states.save(held, owner=owner, until=self._clock.now())
         advice = f" If that is right, run: headway supplier accept {self._name}" if rows else ""

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from headway.core.catalog.listings import Quote, Reply, Sku
 from headway.errors import UnreadableError
-from headway.providers.feed.options import FeedOptions
 from headway.providers.feed.rows import (
     PROVIDER,
     BadRowError,
@@ -19,6 +18,7 @@ from headway.providers.feed.rows import (
     read_rows,
     sku_of,
 )
+from headway.providers.feed.settings import FeedOptions
 
 BAD_ROWS_KEPT, LISTS_MAX = 1000, 4
 CHARS = 65_536

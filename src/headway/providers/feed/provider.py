@@ -10,7 +10,7 @@ from headway.core.catalog.listings import LimitKey
 from headway.core.limits.transitions import Resource, Window
 from headway.errors import ConfigError
 from headway.providers.feed.client import FeedSupplier
-from headway.providers.feed.options import check_address, read_options
+from headway.providers.feed.settings import check_address, read_options
 from headway.providers.feed.state import FeedStates
 from headway.providers.provider import (
     Provider,

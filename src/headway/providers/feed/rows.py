@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from headway.errors import UnreadableError
-from headway.providers.feed.options import FeedOptions
+from headway.providers.feed.settings import FeedOptions
 
 PROVIDER = "feed"
 NUMBER = re.compile(r"\s*([+-]?[0-9]{1,20}(?:\.[0-9]{0,20})?)\s*")

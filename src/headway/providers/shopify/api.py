@@ -155,7 +155,7 @@ class ShopApi:
             clock=self._clock,
             timeout_s=self._timeout_s,
             provider=PROVIDER,
-            hide=hide,
+            hide=(*hide, self._access.client_secret),
         )
 
     def _check_status(self, answer: HttpResponse, token: Token) -> None:
