@@ -14,7 +14,6 @@ from tests.engine.supplier_setup import Broker, Office
 
 from headway.app import App, build
 from headway.app.suppliers import add_supplier, fetch_all_suppliers, remove_supplier
-from headway.cli.check import LAWS
 from headway.clock import fresh_id, rng
 from headway.config import Settings
 from headway.core.catalog.listings import MAIN, Done, SellerId, Sku, SupplierName, Wait
@@ -24,6 +23,7 @@ from headway.errors import ConflictError, NotFoundError
 from headway.operations.alerts import alerts
 from headway.operations.callers import operator, seller_or_operator
 from headway.operations.deployment import status
+from headway.operations.laws import LAWS
 from headway.operations.limits import ledger, limits
 from headway.operations.listings import explain
 from headway.providers.provider import SupplierSetup

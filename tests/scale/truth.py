@@ -6,8 +6,8 @@ from operator import attrgetter
 
 from tests.scale.deployment import CLOCK, Deployment
 
-from headway.cli.check import BROKEN, LAWS
 from headway.core.accounts.jobs import PlatformName
+from headway.operations.laws import BROKEN, LAWS
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.warehouse import Warehouse
 from headway_lab.simulation.accounts.comparison import Rows, compare, keyed

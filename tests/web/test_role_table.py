@@ -16,6 +16,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 from psycopg_pool import ConnectionPool
+from pydantic import SecretStr
 from tests.conftest import START
 
 from headway.app import App, build
@@ -60,6 +61,13 @@ OF_SELLERS = {"sku", "job", "account_id", "batch_id"}
 BODIES: Mapping[str, Mapping[str, Any]] = {
     "PUT /api/sync/products/{sku}/slot": {"hour": 6},
     "POST /api/sync/rollback": {"to": (START - timedelta(days=1)).isoformat(), "skus": ["{sku}"]},
+}
+# What some requests need to be set.
+SET_UP: dict[str, Any] = {
+    "public_url": "https://headway.example",
+    "shopify_client_id": "app",
+    "shopify_client_secret": SecretStr("secret"),
+    "notify_urls": SecretStr("json://127.0.0.1:9"),
 }
 # Pages that need no login: they let in, or take what a platform or a person brings along.
 OPEN_PAGES = ("/login", "/logout", "/connect/", "/openapi.json")
@@ -234,7 +242,7 @@ class World:
 
 @pytest.fixture
 def world(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[World]:
-    app = build(Settings(data_dir=tmp_path), clock, pool)
+    app = build(Settings(data_dir=tmp_path, **SET_UP), clock, pool)
     things = {seller: furnish(app, seller) for seller in (OWN, OTHER)}
     for seller in things:
         pause(seller_or_operator(app, "test", SellerId(seller)), PauseBody(kind=PauseKind.SELLER))

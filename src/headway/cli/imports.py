@@ -14,9 +14,11 @@ from headway.app import App
 from headway.cli.output import AsJson, emit, facts, say, table
 from headway.cli.progress import progress
 from headway.cli.session import open_session
+from headway.cli.target import Server, open_client
 from headway.core.catalog.intake import COLUMNS, NOTES, Imported, RefusedRow, read_rows, seller_of
 from headway.core.catalog.listings import SellerId
 from headway.errors import InvalidError, RequestError
+from headway.operations import listings
 from headway.store.catalog.products import Products
 from headway.store.catalog.publishing import Publishing
 
@@ -36,7 +38,6 @@ headway backfill --seller acme --json
 """
 ROWS_SHOWN = 20
 CHARS_SHOWN = 40
-CHUNK = 10_000
 STDIN = Path("-")
 # A pipe has no folder of its own in which its refused rows could be found.
 PIPED = Path("import.rejected.csv")
@@ -95,6 +96,7 @@ def import_file(
 def backfill(
     *,
     seller: Annotated[str | None, typer.Option(help="Only this seller's products.")] = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Give every product that lacks one its slot.
@@ -103,15 +105,16 @@ def backfill(
     reads are spread over the day as the policy places them.
     """
     user_id = None if seller is None else seller_of(seller)
-    with open_session(config.load()) as session:
-        app, products = session.app, Products(session.app.pool)
-        added, after = 0, ("", "")
-        with progress("backfilling", products.unscheduled_count(seller=user_id)) as advance:
-            while keys := products.unscheduled(seller=user_id, after=after, limit=CHUNK):
-                added += app.listings.add(keys, policy=app.policy, now=app.clock.now())
-                after = keys[-1]
-                advance(len(keys))
-        app.sellers.count_catalogs(app.clock.now(), None if user_id is None else [user_id])
+    with open_client(server) as client:
+        page = client.call(listings.backfill, listings.BackfillBody(seller=user_id))
+        added = page.added
+        with progress("backfilling", page.count or 0) as advance:
+            advance(page.read)
+            while page.next_cursor is not None:
+                body = listings.BackfillBody(seller=user_id, cursor=page.next_cursor)
+                page = client.call(listings.backfill, body)
+                added += page.added
+                advance(page.read)
     if as_json:
         emit({"added": added})
     else:

@@ -6,18 +6,15 @@ from typing import Annotated
 
 import typer
 
-from headway import config
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.session import Session, open_session
-from headway.cli.target import ACTOR, Server, open_client
+from headway.cli.target import Server, Target, open_client, open_target
 from headway.clock import SystemClock
-from headway.config import Settings
 from headway.core.access import AccessGrant, Role
 from headway.core.catalog.intake import seller_of
 from headway.core.reasons import format_time
 from headway.errors import InvalidError
 from headway.operations import people
-from headway.store.access.keys import ApiKey, ApiKeys
+from headway.store.access.keys import ApiKey
 
 SUMMARY = "Make, list or revoke keys, or make a link that logs a browser in once."
 UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
@@ -120,15 +117,17 @@ def link(
     role: RoleOption = Role.OPERATOR,
     seller: SellerOption = None,
     expires: Annotated[str, typer.Option(help="How long it waits to be opened.")] = LINK_LIFE,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a link that logs one browser in, once."""
-    settings, now = config.load(), WALL.now()
+    now = WALL.now()
     grant, until = _grant(str(role), role, seller, None), now + _span(expires)
-    with open_session(settings) as session:
-        app = session.app.as_person(actor=ACTOR)
-        secret = ApiKeys(app.pool, clock=app.clock).add_link(grant, expires_at=until, now=now)
-        address = f"{_page(settings, session)}login/{secret}"
+    body = people.LoginLinkBody(role=role, seller=grant.seller, expires_at=until)
+    with open_target(server) as target:
+        address = target.client.call(people.create_link, body).link or ""
+        if address.startswith("/"):  # the server has no public address
+            address = _page(target) + address
     if as_json:
         emit({"link": address, "role": role, "seller": grant.seller, "expires_at": until})
         return
@@ -136,10 +135,13 @@ def link(
     say(f"It works once, until {format_time(until, now)}; whoever opens it is logged in as {role}.")
 
 
-def _page(settings: Settings, session: Session) -> str:
+def _page(target: Target) -> str:
     """Return where browsers reach the page."""
+    if target.session is None:
+        return target.place
+    settings = target.session.app.settings
     plain = f"http://{settings.web_host}:{settings.web_port}"
-    return (settings.public_url or session.page or plain).rstrip("/") + "/"
+    return (target.session.page or plain).rstrip("/")
 
 
 def _grant(name: str, role: Role, seller: str | None, expires_at: datetime | None) -> AccessGrant:

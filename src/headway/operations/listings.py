@@ -14,7 +14,7 @@ from headway.core.catalog.listings import Priority, SellerId, Sku
 from headway.core.reasons import Explanation, ListingPosition
 from headway.core.timetable.policies.policy import PRIORITY_MAX
 from headway.engine.explain import in_shop, reasons
-from headway.operations.callers import Caller
+from headway.operations.callers import Caller, OperatorCaller
 from headway.operations.changes import Decision, Rulings, ruled
 from headway.operations.inputs import (
     PLAIN,
@@ -30,6 +30,7 @@ from headway.operations.inputs import (
 from headway.operations.listing_search import for_each_listing, raise_not_listed
 from headway.operations.operation import operation
 from headway.operations.outlook import queue_ahead
+from headway.store import cursors
 from headway.store.catalog.history import HistoryQueries, SeriesPoint
 from headway.store.catalog.product_list import (
     ProductPage,
@@ -37,6 +38,7 @@ from headway.store.catalog.product_list import (
     ProductState,
     ProductView,
 )
+from headway.store.catalog.products import Products
 from headway.store.catalog.suppliers import Suppliers
 from headway.store.status import RecentCall
 from headway.store.timetable.positions import ListingPositions
@@ -49,6 +51,7 @@ TEXT_CHARS_MAX = 100
 DAYS_SHOWN = 30.0
 # The series of a part that many sellers list are cut; naming a seller shows that seller's.
 SERIES_MAX = 10
+BACKFILL_CHUNK = 10_000
 TextQuery = Annotated[
     str,
     Query(
@@ -121,6 +124,24 @@ class CallsOfPart:
     now: datetime
     sku: Sku
     calls: tuple[RecentCall, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillResult:
+    """How many of the products that were read got a slot; `count` is of all, at the first call."""
+
+    added: int
+    read: int
+    count: int | None
+    next_cursor: str | None
+
+
+class BackfillBody(RequestBody):
+    """Whose products, all if none is named, and where to go on."""
+
+    model_config = example({"seller": "acme"})
+    seller: SellerText | None = None
+    cursor: Annotated[str, Field(max_length=cursors.CHARS_MAX)] | None = None
 
 
 class SlotBody(RequestBody):
@@ -223,6 +244,25 @@ def calls(caller: Caller, sku: SkuPath, *, seller: SellerQuery = None) -> CallsO
     keys = [app.for_supplier(name).limit_key for name in sorted(set(names))]
     latest = HistoryQueries(app.pool).latest_reads(sku, keys=keys, now=now)
     return CallsOfPart(now=now, sku=sku, calls=latest)
+
+
+@operation("POST", "/api/sync/backfill", need=Need.OPERATE, tag=TAG, errors=(422,))
+def backfill(caller: OperatorCaller, body: BackfillBody) -> BackfillResult:
+    """Give products that lack a slot theirs, some thousands at a time; go on with the cursor."""
+    app, queries = caller.app, Products(caller.app.pool)
+    after = ("", "") if body.cursor is None else cursors.decode(body.cursor, str, str)
+    count = queries.unscheduled_count(seller=body.seller) if body.cursor is None else None
+    keys = queries.unscheduled(seller=body.seller, after=after, limit=BACKFILL_CHUNK)
+    added = app.listings.add(keys, policy=app.policy, now=caller.now) if keys else 0
+    is_last = len(keys) < BACKFILL_CHUNK
+    if is_last:
+        app.sellers.count_catalogs(caller.now, None if body.seller is None else [body.seller])
+    return BackfillResult(
+        added=added,
+        read=len(keys),
+        count=count,
+        next_cursor=None if is_last else cursors.encode(*keys[-1]),
+    )
 
 
 @operation("POST", "/api/sync/trigger", need=Need.WRITE, tag="pausing", errors=(404,))

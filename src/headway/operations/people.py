@@ -4,6 +4,7 @@ Keys and sessions belong to no seller, and expire in real time.
 """
 
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Query
@@ -79,6 +80,28 @@ class SessionList:
     sessions: tuple[BrowserSession, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginLink:
+    """A link that logs one browser in, once; null when the reply is replayed.
+
+    Without HEADWAY_PUBLIC_URL it is a path on the server.
+    """
+
+    link: str | None = field(repr=False)
+    role: Role
+    seller: SellerId | None
+    expires_at: datetime
+
+
+class LoginLinkBody(RequestBody):
+    """Who opens the link is logged in as this, until which instant it may be opened."""
+
+    model_config = example({"role": "operator", "expires_at": "2036-03-04T12:00:00Z"})
+    role: Role = Role.OPERATOR
+    seller: SellerText | None = None
+    expires_at: Instant
+
+
 class KeyBody(RequestBody):
     """A key to be made: a seller's needs a seller, an operator's has none."""
 
@@ -106,16 +129,23 @@ def keys(caller: OperatorCaller) -> KeyList:
 @operation("POST", "/api/keys", need=Need.OPERATE, tag=TAG, status=201)
 def create_key(caller: OperatorCaller, body: KeyBody) -> NewKey:
     """Make a key; it is shown in this reply, and never again."""
-    if body.role is Role.SELLER and body.seller is None:
-        raise InvalidError("seller: a seller's key says whose it is")
-    if body.role is Role.OPERATOR and body.seller is not None:
-        raise InvalidError("seller: an operator sees everybody's data; leave it out")
-    grant = AccessGrant(
-        name=body.name, role=body.role, seller=body.seller, expires_at=body.expires_at
-    )
+    grant = _grant(body.name, body.role, body.seller, body.expires_at)
     key, secret = _keys(caller).add_key(grant, now=caller.wall.now())
     kept: dict[str, Any] = {each.name: getattr(key, each.name) for each in fields(key)}
     return NewKey(**kept, key=secret)
+
+
+@operation("POST", "/api/links", need=Need.OPERATE, tag=TAG, status=201)
+def create_link(caller: OperatorCaller, body: LoginLinkBody) -> LoginLink:
+    """Make a link that logs one browser in, once."""
+    grant = _grant(str(body.role), body.role, body.seller, None)
+    secret = _keys(caller).add_link(grant, expires_at=body.expires_at, now=caller.wall.now())
+    return LoginLink(
+        link=f"{caller.app.settings.public_url.rstrip('/')}/login/{secret}",
+        role=body.role,
+        seller=body.seller,
+        expires_at=body.expires_at,
+    )
 
 
 @operation("DELETE", "/api/keys/{key_id}", need=Need.OPERATE, tag=TAG, errors=ERRORS)
@@ -155,6 +185,16 @@ def end_session(caller: OperatorCaller, session_id: NamePath) -> BrowserSession:
             "nobody is logged in under this id; see: headway sessions, or /api/sessions"
         )
     return ended
+
+
+def _grant(
+    name: str, role: Role, seller: SellerId | None, expires_at: datetime | None
+) -> AccessGrant:
+    if role is Role.SELLER and seller is None:
+        raise InvalidError("seller: a seller's key says whose it is")
+    if role is Role.OPERATOR and seller is not None:
+        raise InvalidError("seller: an operator sees everybody's data; leave it out")
+    return AccessGrant(name=name, role=role, seller=seller, expires_at=expires_at)
 
 
 def _keys(caller: OperatorCaller) -> ApiKeys:

@@ -9,8 +9,10 @@ from headway.operations import (
     deployment,
     history,
     jobs,
+    laws,
     limits,
     listings,
+    notify,
     pauses,
     people,
     publishing,
@@ -24,7 +26,7 @@ from headway.operations.operation import ApiOperation
 
 NOUNS = (
     deployment, listings, history, changes, pauses, publishing, accounts, jobs, shops, shop_links,
-    terms, suppliers, alerts, limits, runs, people,
+    terms, suppliers, alerts, limits, laws, notify, runs, people,
 )  # fmt: skip
 OPERATIONS: tuple[ApiOperation[Any, Any, Any], ...] = tuple(
     declared

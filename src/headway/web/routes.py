@@ -119,7 +119,9 @@ def _forget_key(request: Request, _reply: Response, made: people.NewKey) -> None
     _keep(request, replace(made, key=None))
 
 
-def _forget_link(request: Request, _reply: Response, made: shop_links.ConnectLink) -> None:
+def _forget_link(
+    request: Request, _reply: Response, made: shop_links.ConnectLink | people.LoginLink
+) -> None:
     _keep(request, replace(made, link=None))
 
 
@@ -137,6 +139,7 @@ AFTER: Mapping[AnyOperation, Callable[[Request, Response, Any], None]] = {
     runs.start_run: _started,
     runs.cancel_run: _wake,
     people.create_key: _forget_key,
+    people.create_link: _forget_link,
     shop_links.connect_link: _forget_link,
 }
 

@@ -1,0 +1,267 @@
+"""The laws of the design, checked against the live database."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from headway.app import App
+from headway.core.access import Need
+from headway.core.accounts.reasons import JobState
+from headway.core.catalog.listings import MAIN
+from headway.core.laws import replay_windows
+from headway.core.limits.daily_shares import DayShare
+from headway.core.reasons import format_duration
+from headway.core.timetable.outages import Outage, outages
+from headway.engine.explain import reasons
+from headway.operations.callers import OperatorCaller
+from headway.operations.operation import operation
+from headway.store.accounts.job_list import JobView
+from headway.store.catalog.suppliers import Suppliers
+from headway.store.monitoring.job_law_checks import JobLawChecks
+from headway.store.monitoring.law_checks import EXAMPLES, Findings, LawChecks
+from headway.store.timetable.positions import ListingPositions
+
+OK, BROKEN, IDLE = "ok", "broken", "not in play"
+DAY = timedelta(days=1)
+MINUTES_A_DAY = 1440
+JOBS_ASKED = 200
+# Of many suppliers so many are named in a note.
+NAMED_MAX = 3
+ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LawResult:
+    """What the database says about one law."""
+
+    law: str
+    name: str
+    verdict: str
+    violations: int = 0
+    note: str = ""
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LawReport:
+    """Whether every law holds, law by law."""
+
+    is_lawful: bool
+    laws: tuple[LawResult, ...]
+
+
+@operation("GET", "/api/laws", need=Need.OVERSEE, tag="overseeing")
+def laws(caller: OperatorCaller) -> LawReport:
+    """Check the laws against the live database; this replays every call of the ledger."""
+    results = tuple(law(caller.app) for law in LAWS)
+    is_lawful = all(result.verdict != BROKEN for result in results)
+    return LawReport(is_lawful=is_lawful, laws=results)
+
+
+def _judge(law: str, name: str, found: Findings, note: str = "") -> LawResult:
+    return LawResult(
+        law=law,
+        name=name,
+        verdict=BROKEN if found.count else OK,
+        violations=found.count,
+        note=note,
+        examples=found.examples,
+    )
+
+
+def _both(one: Findings, other: Findings) -> Findings:
+    """Put together what two questions about one law have found."""
+    examples = (*one.examples, *other.examples)[:EXAMPLES]
+    return Findings(count=one.count + other.count, examples=examples)
+
+
+def _limit(app: App) -> LawResult:
+    """Replay the whole ledger of every limited resource (L1)."""
+    examples: list[str] = []
+    call_count = breach_count = 0
+    for key, windows in LawChecks(app.pool).windows().items():
+        calls = app.limiter.calls_since(key, ALWAYS)
+        call_count += len(calls)
+        for window in windows:
+            breaches = replay_windows(calls, window)
+            breach_count += len(breaches)
+            examples += [
+                f"call {each.permit_id} of {key} at {each.begun_at:%Y-%m-%d %H:%M:%S} UTC"
+                f" was number {each.load:g} in {window.span_s:g} s; {each.limit:g} are allowed"
+                for each in breaches
+            ]
+    found = Findings(count=breach_count, examples=tuple(examples[:EXAMPLES]))
+    return _judge("L1", "limit", found, f"{call_count:,} calls replayed")
+
+
+def _seats(app: App) -> LawResult:
+    fill = LawChecks(app.pool).fill(app.limit_key, since=app.clock.now() - DAY)
+    share = f"{fill.seats_used / fill.seats_paid:.1%}" if fill.seats_paid else "none yet"
+    return LawResult(
+        law="L2",
+        name="seats",
+        verdict=IDLE,
+        note=f"needs the queue as it was: `headway simulate` checks it; fill of 24 h: {share}",
+    )
+
+
+def _deadline(app: App) -> LawResult:
+    """Compare the age of every good read with what the policy allows (L3)."""
+    laws, now, rule = LawChecks(app.pool), app.clock.now(), app.policy
+    silences = outages(laws.calls(app.limit_key, since=now - 2 * rule.age_max - DAY), now)
+    ages = laws.ages(now, supplier=app.supplier, age_max=rule.age_max, outages=silences)
+    share = app.settings.budget_share if rule.is_eager else 1
+    seats_a_day = share * app.settings.rate_limit * MINUTES_A_DAY * app.settings.batch_size
+    if ages.sku_count > seats_a_day:
+        note = f"{ages.sku_count:,} parts, but the limit leaves {seats_a_day:,.0f} seats a day"
+        return LawResult(law="L3", name="deadline", verdict=IDLE, note=note)
+    notes = [f"no good read older than {format_duration(rule.age_max)}"]
+    if ages.late.count:
+        notes = [f"good reads older than {format_duration(rule.age_max)}; is headway running?"]
+    if ages.excused_count:
+        excuse = _excuse(silences) if silences else "they were paused"
+        notes.append(f"{ages.excused_count:,} excused, {excuse}")
+    if ages.failing_count:
+        notes.append(f"{ages.failing_count:,} excused, their own part fails")
+    return _judge("L3", "deadline", ages.late, "; ".join(notes))
+
+
+def _excuse(silences: list[Outage]) -> str:
+    total = sum((each.ends_at - each.starts_at for each in silences), timedelta())
+    failed = sum(each.failed_calls for each in silences)
+    return f"the supplier gave no answer for {format_duration(total)} ({failed:,} failed calls)"
+
+
+def _isolation(app: App) -> LawResult:
+    """Compare the retries of the present window with what it has seats for (L4)."""
+    window = app.policy.retry_window(app.clock.now(), app.schedule.listed())
+    if window is None:
+        note = f"`{app.policy.name}` has no windows for retries"
+        return LawResult(law="L4", name="isolation", verdict=IDLE, note=note)
+    retried = app.schedule.retried_since(window.opens_at)
+    note = f"{retried:,} of {window.seats_max:,} retries since {window.opens_at:%H:%M} UTC"
+    found = Findings(count=max(0, retried - window.seats_max), examples=())
+    return _judge("L4", "isolation", found, note)
+
+
+def _one_owner(app: App) -> LawResult:
+    now = app.clock.now()
+    found = _both(LawChecks(app.pool).leases(now), JobLawChecks(app.pool).leases(now))
+    return _judge("L5", "one owner", found)
+
+
+def _nothing_lost(app: App) -> LawResult:
+    return _judge("L6", "nothing lost", LawChecks(app.pool).lost(app.clock.now()))
+
+
+def _one_effect(app: App) -> LawResult:
+    note = "that a shop changes once, `headway simulate` checks in the shop's own log"
+    return _judge("L7", "one effect", LawChecks(app.pool).doubled(), note)
+
+
+def _blame(app: App) -> LawResult:
+    return _judge("L8", "blame", LawChecks(app.pool).blamed())
+
+
+def _no_harm(app: App) -> LawResult:
+    return _judge("L9", "no harm", LawChecks(app.pool).harmful(app.settings.currency))
+
+
+def _row_policies(app: App) -> LawResult:
+    found = _both(LawChecks(app.pool).strays(app.clock.now()), JobLawChecks(app.pool).strays())
+    return _judge("L10", "walls", found)
+
+
+def _quota(app: App) -> LawResult:
+    """Compare what is used and reserved of every quota with what there is (L11)."""
+    count, found = JobLawChecks(app.pool).quotas(app.clock.now())
+    if not count:
+        return LawResult(law="L11", name="quota", verdict=IDLE, note="no scope here has a quota")
+    note = "; ".join(
+        f"{each.platform}: {each.used:,.0f} used and {each.reserved:,.0f} reserved"
+        f" of {each.limit:,.0f}"
+        for each in app.account_queries.budgets(app.clock.now())
+    )
+    return _judge("L11", "quota", found, note)
+
+
+def _fairness(app: App) -> LawResult:
+    """Find jobs that nobody has taken for a day (L12)."""
+    laws, now = JobLawChecks(app.pool), app.clock.now()
+    if not laws.has_jobs():
+        return LawResult(law="L12", name="fairness", verdict=IDLE, note="no account is connected")
+    budgets = app.account_queries.budgets(now)
+    shut = [each.platform for each in budgets if each.from_at[DayShare.PAID] is not None]
+    if shut:
+        note = f"{', '.join(shut)}: the day is spent, so its jobs wait; `headway quota` says more"
+        return LawResult(law="L12", name="fairness", verdict=IDLE, note=note)
+    return _judge("L12", "fairness", laws.starved(now), "no job has been due for a day")
+
+
+def _reasons(app: App) -> LawResult:
+    """Ask for the reason of both ends of every queue (L13)."""
+    now = app.clock.now()
+    sample = ListingPositions(app.pool).sample(now, supplier=app.supplier)
+    queue = app.supplier_queue(now)
+    mute = []
+    for each in sample:
+        answer = reasons(each, queue, now)
+        is_waiting = each.is_active and each.sync_status != "syncing"
+        if not answer.sentence or (is_waiting and answer.is_mute(now)):
+            mute.append(f"{each.sku} of {each.user_id}: no reason, or one that is past")
+    jobs = app.account_queries.jobs(now, limit=JOBS_ASKED) if app.supplier == MAIN else []
+    mute += [
+        f"{job.name}: no reason, or one that is past"
+        for job in jobs
+        if not job.reason or not _has_end(job, now)
+    ]
+    found = Findings(count=len(mute), examples=tuple(mute[:EXAMPLES]))
+    return _judge("L13", "reasons", found, f"{len(sample):,} listings, {len(jobs):,} jobs asked")
+
+
+def _has_end(job: JobView, now: datetime) -> bool:
+    """Tell whether a job says until when it waits; a pause may last until a person ends it."""
+    if job.until is None:
+        return job.state is JobState.PAUSED
+    return job.until >= now
+
+
+def _on_each_supplier(law: Callable[[App], LawResult]) -> Callable[[App], LawResult]:
+    """Return a law that is asked of every supplier's line, and judged as a whole."""
+
+    def judged(app: App) -> LawResult:
+        names = Suppliers(app.pool).names()
+        found = {name: law(app.for_supplier(name)) for name in names}
+        if len(found) == 1:
+            return found[MAIN]
+        broken = {name: each for name, each in found.items() if each.verdict == BROKEN}
+        told = broken or {name: each for name, each in found.items() if each.verdict == OK} or found
+        if len(told) == len(found) and len({each.note for each in told.values()}) == 1:
+            notes = [next(iter(told.values())).note]
+        else:
+            notes = [f"{name}: {each.note}" for name, each in list(told.items())[:NAMED_MAX]]
+            notes += [f"and {len(told) - NAMED_MAX:,} suppliers more"] * (len(told) > NAMED_MAX)
+        examples = [example for each in told.values() for example in each.examples]
+        return replace(
+            next(iter(told.values())),
+            violations=sum(each.violations for each in told.values()),
+            note="; ".join(notes),
+            examples=tuple(examples[:EXAMPLES]),
+        )
+
+    return judged
+
+
+LAWS: tuple[Callable[[App], LawResult], ...] = (
+    _limit,
+    *map(_on_each_supplier, (_seats, _deadline, _isolation)),
+    _one_owner,
+    _nothing_lost,
+    _one_effect,
+    _blame,
+    _no_harm,
+    _row_policies,
+    _quota,
+    _fairness,
+    _on_each_supplier(_reasons),
+)
