@@ -12,14 +12,14 @@ TAIL = 64
 
 @dataclass(slots=True, kw_only=True)
 class Viewer:
-    """One open stream, and the timestamps of the boards it received, in milliseconds."""
+    """One open stream, and the timestamps of the refreshes it received, in milliseconds."""
 
     stream: socket.socket
     stamps: list[int] = field(default_factory=list)
     _tail: bytes = b""
 
     def read(self) -> int:
-        """Read what arrived; return how many boards began in it."""
+        """Read what arrived; return how many refreshes began in it."""
         data = self.stream.recv(1 << 18)
         if not data:
             raise ConnectionError("the stream ended")
@@ -48,7 +48,7 @@ def watch(
     until: Callable[[], bool],
     on_frame: Callable[[Viewer, int], None] = lambda _viewer, _stamp: None,
 ) -> None:
-    """Read all streams until `until` is true; call `on_frame` for every board."""
+    """Read all streams until `until` is true; call `on_frame` for every refresh."""
     with selectors.DefaultSelector() as waiting:
         for viewer in viewers:
             waiting.register(viewer.stream, selectors.EVENT_READ, viewer)

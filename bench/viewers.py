@@ -1,6 +1,6 @@
-"""The cost of viewers of the page: how late a board arrives, and how often the database is read.
+"""The cost of viewers of the page: how late a refresh arrives, and how often the database is read.
 
-The site serves from this process; the viewers are another, which reads plain sockets. The board
+The site serves from this process; the viewers are another, which reads plain sockets. The refresh
 holds the time that it shows, so that its lateness is what a person sees.
 """
 
@@ -51,7 +51,7 @@ class Counting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """The boards of one group of viewers: lateness, and how many the first viewer received."""
+    """The refreshes of one group of viewers: lateness, and how many the first viewer received."""
 
     late_ms: Sequence[float]
     refreshes: int
@@ -91,12 +91,12 @@ def _measured(
     refreshes: int,
 ) -> Figures:
     counting = Counting(pool)
-    with _served(counting, folder, viewers) as (port, keys), _process() as crowd:
+    with _served(counting, folder, viewers) as (port, keys), _process() as viewers_process:
         # The first request of each viewer looks up its key; counting starts after that.
-        warm = crowd.submit(watch_for, port, keys, viewers, views).result()
+        warm = viewers_process.submit(watch_for, port, keys, viewers, views).result()
         assert warm.panels
         before = counting.used
-        stamps = crowd.submit(watch_on, refreshes).result()
+        stamps = viewers_process.submit(watch_on, refreshes).result()
         return Figures(viewers=viewers, views=len(views), used=counting.used - before, round=stamps)
 
 
@@ -134,7 +134,7 @@ def watch_for(port: int, keys: Sequence[str], viewers: int, views: Sequence[str]
 
 
 def watch_on(refreshes: int) -> Round:
-    """Watch until the first viewer has received that many more boards."""
+    """Watch until the first viewer has received that many more refreshes."""
     late: list[float] = []
     first, begun = _open[0], len(_open[0].stamps)
 
@@ -159,10 +159,10 @@ def _print(results: Sequence[Figures], note: str) -> None:
     ]
     show(
         f"watching {LISTINGS:,} listings, refreshed every {REFRESH_S:g} s (ms late)",
-        ("crowd", "p50", "p95", "worst", "boards", "connections a refresh"),
+        ("viewers", "p50", "p95", "worst", "refreshes", "connections a refresh"),
         rows,
         note,
-        "late: from the instant that a board shows until a viewer has it",
+        "late: from the moment that a refresh shows until a viewer has it",
         "connections: used from the pool by all viewers together; each viewer's key is looked up",
         "again now and then, too",
     )

@@ -184,7 +184,7 @@ def test_the_svg_is_xml_with_a_line_for_each_policy_and_no_script_or_outside_ref
         assert len(drawn) == 3, "in the legend and in both panels"
     tags = {element.tag.removeprefix(SVG) for element in root.iter()}
     assert tags == {"svg", "title", "style", "rect", "polyline", "text"}
-    assert text.count("http") == 1, "the name of the format, which nobody fetches"
+    assert text.count("http") == 1, "the name of the format, which is not fetched"
     assert not [
         word for word in ("url(", "href", "import", "<script", " on") if word in text.lower()
     ]

@@ -86,7 +86,7 @@ def test_two_days_with_crashes_end_with_correct_rows(run: Run) -> None:
     assert min(report["calls_by_provider"].values()) > 50
 
 
-# -- the law book can turn red -----------------------------------------------------------------
+# -- violations are noticed --------------------------------------------------------------------
 
 
 class Wrong:

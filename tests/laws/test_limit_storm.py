@@ -131,9 +131,9 @@ def judge_ledger(dsn: str, supplier: Supplier) -> None:
 
 def test_a_storm_of_callers_is_never_refused(tmp_path: Path) -> None:
     supplier = Supplier()
-    born = storm(tmp_path / "pg", supplier, rounds=2, calls=14)
+    started = storm(tmp_path / "pg", supplier, rounds=2, calls=14)
     assert supplier.refusals == []
-    assert born > 16, "nobody was killed"
+    assert started > 16, "no caller was killed"
 
 
 @pytest.mark.campaign

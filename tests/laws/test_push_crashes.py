@@ -34,7 +34,7 @@ def live(shops: Shops, injector: FaultInjector) -> None:
         CrashingPool(shops.pool, injector),  # type: ignore[arg-type]
         shop_transport=CrashingTransport(transport, injector),
     )
-    push = app.push("mortal")
+    push = app.push("crashing")
     while shops.one("SELECT count(*) FROM listing_state WHERE push_at IS NOT NULL"):
         result = push.step()
         if isinstance(result, Wait):

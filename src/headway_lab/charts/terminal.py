@@ -11,7 +11,7 @@ from headway.cli.output import console
 from headway.cli.sparkline import ASCII_MARK, BLOCKS, MARK, blocks
 from headway_lab.charts.chart import Chart, Panel, binned, number, scale, ticks
 
-COLOURS = ("bright_blue", "yellow", "magenta", "cyan", "green", "red")
+COLORS = ("bright_blue", "yellow", "magenta", "cyan", "green", "red")
 # The size for a pipe, which has no size of its own.
 PIPE_COLUMNS, PIPE_LINES = 80, 48
 COLUMNS_MIN, COLUMNS_MAX = 60, 160
@@ -64,11 +64,11 @@ def _panel(panel: Panel, frame: _Frame, height: int) -> list[Text]:
     lines = [Text(f"{panel.title}, 0 to {number(top)}{_notes(panel)}", style="dim")]
     for place, (series, values) in enumerate(zip(panel.series, drawn, strict=True)):
         rows = _band([value / top for value in values], height, frame.blocks)
-        colour = COLOURS[place % len(COLOURS)]
-        lines += [_upper(row.rstrip(), frame.label, colour) for row in rows[:-1]]
+        color = COLORS[place % len(COLORS)]
+        lines += [_upper(row.rstrip(), frame.label, color) for row in rows[:-1]]
         name = series.name.ljust(frame.label) if frame.label else ""
         mean = f"{series.mean:{MEAN_WIDTH},.1f}"
-        lines.append(Text(name).append(rows[-1], style=colour).append(mean))
+        lines.append(Text(name).append(rows[-1], style=color).append(mean))
     return lines
 
 
@@ -81,8 +81,8 @@ def _notes(panel: Panel) -> str:
     return "".join(levels)
 
 
-def _upper(row: str, label: int, colour: str) -> Text:
-    return Text(" " * label).append(row, style=colour) if row else Text()
+def _upper(row: str, label: int, color: str) -> Text:
+    return Text(" " * label).append(row, style=color) if row else Text()
 
 
 def _band(shares: list[float], height: int, blocks: str) -> list[str]:

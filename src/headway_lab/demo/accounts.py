@@ -180,7 +180,7 @@ class DemoOrders:
         now = self._clock.now()
         while self._due and self._due[0][0] <= now:
             heapq.heappop(self._due)[2]()
-        return Wait(until=self._due[0][0], why="nobody buys")
+        return Wait(until=self._due[0][0], why="no action is due")
 
     def _buy(self, shop: Shop) -> None:
         self._schedule(self._pause(shop), lambda: self._buy(shop))

@@ -1,7 +1,7 @@
-"""The laws, checked at every operation that a worker makes, against a mirror of the tables.
+"""The laws, checked at every operation that a worker makes, against a copy of the tables.
 
-The mirror holds each listing's row as it was after the last operation that we saw. So whatever an
-operation did to a row it had no business with shows at once, and in the hourly comparison.
+The copy holds each listing's row as it was after the last operation that we observed. So if an
+operation changes a row that it must not touch, this shows at once, and in the hourly comparison.
 """
 
 from collections import Counter, defaultdict
@@ -176,7 +176,7 @@ class Laws:
     def suspicion_reset(self) -> None:
         """Check that a reset of suspicion changed nothing else."""
         for old, row in self._refresh({row.sku for row in self._rows.values() if row.suspicion}):
-            self._check_unchanged(old, row, "a pardon")
+            self._check_unchanged(old, row, "a reset of suspicion")
 
     def moved(self, skus: Collection[Sku]) -> None:
         """Check that a policy that moved due times changed nothing else."""
@@ -218,7 +218,7 @@ class Laws:
             self._violations.add("L3", f"{row.sku} was last read {age_h:.2f} h ago")
 
     def compare(self, *, is_whole: bool = False) -> None:
-        """Compare the table with the mirror, in short or whole: nothing may have changed unseen."""
+        """Compare the table with the copy, in short or whole: every change was observed."""
         if is_whole:
             current: dict[str, Any] = {row.id: row for row in self._evidence.all_rows()}
             known: dict[str, Any] = dict(self._rows)

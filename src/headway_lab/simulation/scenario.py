@@ -170,7 +170,7 @@ class Scenario:
 
     def _build(
         self,
-        pool: Any,  # noqa: ANN401 - a pool or a mortal one
+        pool: Any,  # noqa: ANN401 - a pool or a crashing one
         *,
         transport: httpx.BaseTransport | None = None,
         shop_transport: httpx.BaseTransport | None = None,

@@ -125,7 +125,7 @@ class ShopLaws:
         shop_listing, facet = self._shops.listing_of(effect), self._shops.facet_of(effect)
         if shop_listing is None or effect.kind not in COVERED_BY:
             self._violations.add(
-                "L10", f"{effect.kind} of {effect.id} in {effect.shop} is nobody's"
+                "L10", f"{effect.kind} of {effect.id} in {effect.shop} has no owner"
             )
             return
         self._check_intent(effect, shop_listing, facet)

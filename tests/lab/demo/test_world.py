@@ -173,7 +173,7 @@ def test_edits_of_people_in_the_shops_are_noticed_and_repaired(demo_run: DemoRun
     assert any(
         demo_run.shown(user_id, sku).quantities != applied["quantities"]
         for user_id, sku, _, applied, _ in demo_run.rows(STATES)
-    ), "somebody bought"
+    ), "customers bought"
     staged = demo_run.rows("SELECT count(*) FROM product_staging")[0][0]
     assert staged == NEWCOMERS - len(demo_shops.newcomers) > PUBLISHED_BEFORE
     until += timedelta(hours=2)

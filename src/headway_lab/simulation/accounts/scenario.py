@@ -211,7 +211,7 @@ class AccountScenario:
 
     def _build(
         self,
-        pool: Any,  # noqa: ANN401 - a pool or a mortal one
+        pool: Any,  # noqa: ANN401 - a pool or a crashing one
         *,
         transport: httpx.BaseTransport | None = None,
         clock: Clock | None = None,

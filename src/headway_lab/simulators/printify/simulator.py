@@ -298,7 +298,7 @@ class PrintifySimulator:
             return self.shop(shop_id).cancel(order_id)
 
     def deliver(self, shop_id: int, order_id: str) -> bool:
-        """Deliver the parcels of an order that are on their way."""
+        """Deliver the packages of an order that are on their way."""
         with self._lock:
             return self.shop(shop_id).deliver(order_id, self._now())
 

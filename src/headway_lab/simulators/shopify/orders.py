@@ -106,7 +106,7 @@ class SoldOrder:
 
     @property
     def fulfillment(self) -> str:
-        """What the merchant reads about the parcels."""
+        """The fulfillment status that the merchant sees."""
         if not self.shipments:
             return "UNFULFILLED"
         is_whole = any(shipment.is_whole for shipment in self.shipments)
