@@ -34,7 +34,7 @@ calls/s: from the first call to the last as the far end saw them, middle of the 
 ratio: calls/s to headway's with as many processes; cpu: processor milliseconds a call of workers,
   PostgreSQL and broker, user and system, from the instant that all is due until all is settled
 headway: tick, dispatch lease, message, permit, lease of the shop, intent, call, settle of permit
-  and shop, an event, a line in the ledger; a new connection for each call; {CONCURRENCY} steps at once
+  and shop, an event, a line in the ledger; one connection a call; {CONCURRENCY} steps at once
 celery: -P threads -c {CONCURRENCY}, late acknowledgement, prefetch 1; the task is empty: no call
 procrastinate: an async task, concurrency {CONCURRENCY}, one pooled HTTP client; no limit, no event
 DBOS: a queued workflow of transaction, step, transaction; polls every {DBOS_POLL_S} s, up to

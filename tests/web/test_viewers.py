@@ -31,7 +31,7 @@ def test_thirty_viewers_cost_the_reads_of_one(
     seen = scene(app, None)
     for view in views:
         more(app)(BoardKey(view=view), seen)
-    one_refresh = counting.lent
+    one_refresh = counting.used
     key = shown(pool)["Authorization"].removeprefix("Bearer ")
     taken = listen("127.0.0.1", 0)
     port = int(address(taken).rstrip("/").rpartition(":")[2])
@@ -40,11 +40,11 @@ def test_thirty_viewers_cost_the_reads_of_one(
     viewers = [open_stream(port, key, views[each % len(views)]) for each in range(VIEWERS)]
     try:
         watch(viewers, until=lambda: all(each.stamps for each in viewers))
-        before, begun = counting.lent, [len(each.stamps) for each in viewers]
+        before, begun = counting.used, [len(each.stamps) for each in viewers]
         watch(viewers, until=lambda: shown_since(viewers, begun) >= REFRESHES)
     finally:
         server.stop()
-    spent = counting.lent - before
+    spent = counting.used - before
     for each in viewers:
         drain(each)
     # Twice, because a viewer who is late misses a board; reads of each would be many times more.
