@@ -184,8 +184,8 @@ class Room:
     def do(self, statements: Sequence[str]) -> None:
         values = {"now": self.clock.now(), "scope": self.app.limit_key}
         with self.app.pool.connection() as connection:
-            for each in statements:
-                connection.execute(each, values)
+            for statement in statements:
+                connection.execute(statement, values)
 
     def minutes(self, count: int) -> list[tuple[int, str, AlertPhase]]:
         """Watch so many minutes; return what was told, and in which of them."""
@@ -207,7 +207,7 @@ def test_every_rule_has_a_cause_here() -> None:
     assert CAUSES.keys() == BY_NAME.keys()
 
 
-@pytest.mark.parametrize("name", [each for each in CAUSES if each != SHOWN_ONLY])
+@pytest.mark.parametrize("name", [caus for caus in CAUSES if caus != SHOWN_ONLY])
 def test_it_fires_within_five_minutes_of_its_cause_and_is_over_after_it_once_each(
     room: Room, name: str
 ) -> None:

@@ -125,7 +125,7 @@ def prices(shops: Shops) -> set[Decimal]:
 
 def check_once(shops: Shops, count: int = LISTINGS, times: int = 1) -> None:
     """See that every price was written exactly so often, and that nothing is left to do."""
-    written = Counter(each.id for each in shops.simulator.effects if each.kind == "price")
+    written = Counter(effect.id for effect in shops.simulator.effects if effect.kind == "price")
     assert list(written.values()) == [times] * count
     assert shops.simulator.double_writes() == []
     assert shops.one(OPEN) == 0

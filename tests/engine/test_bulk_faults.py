@@ -199,7 +199,7 @@ def test_an_operation_without_answers_is_healed_by_reading_back(shops: Shops, st
     assert prices(shops) == {Decimal("12.00")}
     assert shops.simulator.calls["nodes"] > 0
     assert shops.simulator.calls["productVariantsBulkUpdate"] == 1
-    assert [len(each.lines) for each in operations(shops)] == [LISTINGS // 2]
+    assert [len(operation.lines) for operation in operations(shops)] == [LISTINGS // 2]
     check_once(shops)
 
 
@@ -347,7 +347,7 @@ def test_a_listing_that_has_more_to_do_by_now_does_not_sleep(shops: Shops) -> No
     bulks = Bulks(shops.pool)
     waiting = bulks.waiting(push_lease, now=now, limit=10)
     shops.want("A-7", wanted("12.00", 1))
-    intent = Intent(id=fresh_id(), kind=WriteKind.BULK, skus=[each.sku for each in waiting])
+    intent = Intent(id=fresh_id(), kind=WriteKind.BULK, skus=[waiter.sku for waiter in waiting])
     assert bulks.intend(push_lease, intent, asleep=waiting, until=now + DAY, now=now)
     assert shops.ask("SELECT sku FROM listing_state WHERE push_at <= %s", now) == [("A-7",)]
 

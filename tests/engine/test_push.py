@@ -18,7 +18,7 @@ def shops(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Shops:
 
 
 def writes(shops: Shops) -> list[tuple[str, Any, Any]]:
-    return [(each.kind, each.old, each.new) for each in shops.simulator.effects]
+    return [(effect.kind, effect.old, effect.new) for effect in shops.simulator.effects]
 
 
 def test_a_changed_price_stock_and_cost_reach_the_shop_once(shops: Shops) -> None:

@@ -76,7 +76,7 @@ def test_a_newer_price_waits_for_the_bulk_and_is_written_after_it_once(shops: Sh
     assert shops.simulator.calls["productVariantsBulkUpdate"] == 0
     assert shops.shown("A-7").price == Decimal("11.00")
     finish(shops, push)
-    last = [each.new for each in shops.simulator.effects][-2:]
+    last = [effect.new for effect in shops.simulator.effects][-2:]
     assert last == [Decimal("12.00"), Decimal("13.00")]
     assert shops.simulator.calls["productVariantsBulkUpdate"] == 1
     assert len(shops.simulator.effects) == LISTINGS + 1

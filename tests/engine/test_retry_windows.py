@@ -95,9 +95,9 @@ def test_whoever_found_no_seat_in_a_window_is_told_when_the_next_one_opens(line:
         each for each in ListingPositions(line.pool).sample(now) if each.priority is Priority.RETRY
     ]
     told = {
-        each.sku: reasons(each, line.app.supplier_queue(now), now)
-        for each in waiting
-        if each.next_sync_at <= now
+        waiter.sku: reasons(waiter, line.app.supplier_queue(now), now)
+        for waiter in waiting
+        if waiter.next_sync_at <= now
     }
     assert told
     assert {each.until for each in told.values()} == {START + 14.5 * HOUR}

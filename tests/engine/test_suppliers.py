@@ -107,7 +107,7 @@ class Quarter:
         return {price for (price,) in self.line.ask(asked, seller)}
 
     def refusals(self) -> int:
-        return sum(each.refusals for each in self.suppliers.values())
+        return sum(supplier.refusals for supplier in self.suppliers.values())
 
 
 QuarterMaker = Callable[..., Quarter]
@@ -149,7 +149,7 @@ def test_each_supplier_is_asked_for_its_own_parts_alone(
     quarter.read_all(fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None))
     assert (quarter.prices("a"), quarter.prices("b")) == ({"10"}, {"20"})
     assert quarter.refusals() == 0
-    assert {each.calls["price"] for each in quarter.suppliers.values()} == {2}
+    assert {supplier.calls["price"] for supplier in quarter.suppliers.values()} == {2}
 
 
 def test_suppliers_spend_their_limits_side_by_side(make_quarter: QuarterMaker) -> None:
@@ -289,7 +289,7 @@ def test_who_changes_the_supplier_hears_no_more_of_the_one_before(
     quarter.list("b", ACME, *SKUS, price="20")
     now, schedule = quarter.line.clock.now(), quarter.app.for_supplier(ACME).schedule
     until = now + timedelta(minutes=1)
-    in_call = schedule.claim([Sku(each) for each in SKUS], now=now, owner="w", lease_until=until)
+    in_call = schedule.claim([Sku(sku) for sku in SKUS], now=now, owner="w", lease_until=until)
     assert len(in_call) == len(SKUS)
     assert Suppliers(quarter.app.pool).give(MAIN, SellerId("b"), now=now) == len(SKUS)
     assert schedule.release(in_call, suspicion={}) == 0
@@ -390,7 +390,7 @@ def test_a_supplier_that_is_down_is_named(make_quarter: QuarterMaker) -> None:
     limit_key = quarter.app.for_supplier(ACME).limit_key
     lines = fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None)
     quarter.drive(lines, lambda: quarter.app.breakers.load(limit_key).is_open)
-    told = {each.subject: each for each in alerts(operator(quarter.app, "test")).alerts}
+    told = {alert.subject: alert for alert in alerts(operator(quarter.app, "test")).alerts}
     assert told["acme"].name == "supplier_down"
     assert told["acme"].sentence.startswith("The supplier acme has not answered for")
 

@@ -83,11 +83,11 @@ def test_a_cancelled_run_ends_at_once_and_the_next_one_begins(
     long = ask(runs, RunKind.SIMULATE, policy="rolling", products=500, days=60)
     after = ask(runs, RunKind.PLAN, products=10)
     with server(runs, tmp_path, DATABASE_URL=database) as working:
-        awaited(runs, long, lambda each: each.status is RunStatus.RUNNING)
+        awaited(runs, long, lambda run: run.status is RunStatus.RUNNING)
         assert runs.find(after.id).status is RunStatus.QUEUED
         runs.cancel(long.id, now=WALL.now())
         working.ring()
-        assert awaited(runs, after, lambda each: each.is_over).status is RunStatus.DONE
+        assert awaited(runs, after, lambda run: run.is_over).status is RunStatus.DONE
     assert runs.find(long.id).status is RunStatus.CANCELLED
 
 

@@ -94,5 +94,5 @@ def describe_target(
 def longest(pauses: Iterable[Pause]) -> Pause | None:
     """Return the pause that is over last; one without an end before all others."""
     return max(
-        pauses, key=lambda each: (each.until is None, each.until or each.since), default=None
+        pauses, key=lambda pause: (pause.until is None, pause.until or pause.since), default=None
     )

@@ -292,7 +292,7 @@ class TickLoop:
                 Subject(verb=Verb.FETCH, provider=SUPPLIER, which=name)
                 for name in self._suppliers.idle(now, limit=self._rule.suppliers_max)
             ),
-            *(Subject(verb=Verb.PUSH, provider=STOREFRONT, which=each.id) for each in shops),
+            *(Subject(verb=Verb.PUSH, provider=STOREFRONT, which=shop.id) for shop in shops),
             *self._pulls(now),
         ]
         return list(dict.fromkeys(wanted))
@@ -304,7 +304,7 @@ class TickLoop:
         wanted: list[Subject] = []
         for platform, (due_count, running) in due.items():
             places = _places(Verb.PULL, platform.value, self._rule.pulls)
-            free = [each for each in places if each not in living]
+            free = [place for place in places if place not in living]
             on_the_way = max(0, len(places) - len(free) - running)
             wanted += free[: max(0, due_count - on_the_way)]
         return wanted

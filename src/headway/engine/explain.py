@@ -20,24 +20,24 @@ from headway.core.timetable.seats import URGENT, is_suspect, suspects_max
 from headway.engine.tick import EVERY
 
 
-def reasons(standing: ListingPosition, queue: SupplierQueue, now: datetime) -> Explanation:
+def reasons(position: ListingPosition, queue: SupplierQueue, now: datetime) -> Explanation:
     """Say why this listing is not being read this instant; never None."""
-    if not standing.is_active:
-        return _stopped(standing, now)
-    if standing.sync_status == "syncing":
-        return _held(standing, now)
-    if standing.pauses or standing.is_paused:
-        return _paused(standing, now)
-    return _foreseen(_waiting(standing, queue, now), queue.joins_call.get(standing.sku), now)
+    if not position.is_active:
+        return _stopped(position, now)
+    if position.sync_status == "syncing":
+        return _held(position, now)
+    if position.pauses or position.is_paused:
+        return _paused(position, now)
+    return _foreseen(_waiting(position, queue, now), queue.joins_call.get(position.sku), now)
 
 
-def _waiting(standing: ListingPosition, queue: SupplierQueue, now: datetime) -> Explanation:
+def _waiting(position: ListingPosition, queue: SupplierQueue, now: datetime) -> Explanation:
     """Say what holds it back: the first thing that does."""
-    if standing.priority not in URGENT and standing.next_sync_at > now:
-        return _not_due(standing, now)
-    if standing.priority is Priority.RETRY and queue.retries_from is not None:
-        return _window_full(standing, queue.retries_from, now)
-    return _closed(standing, queue, now) or _seat_rule(standing, queue, now)
+    if position.priority not in URGENT and position.next_sync_at > now:
+        return _not_due(position, now)
+    if position.priority is Priority.RETRY and queue.retries_from is not None:
+        return _window_full(position, queue.retries_from, now)
+    return _closed(position, queue, now) or _seat_rule(position, queue, now)
 
 
 def _foreseen(answer: Explanation, joins_call_at: datetime | None, now: datetime) -> Explanation:
@@ -49,81 +49,81 @@ def _foreseen(answer: Explanation, joins_call_at: datetime | None, now: datetime
     return replace(answer, sentence=answer.sentence + more, until=max(now, joins_call_at))
 
 
-def in_shop(standing: ListingPosition, now: datetime) -> str:
+def in_shop(position: ListingPosition, now: datetime) -> str:
     """Say how a listing stands in its shop, and what it waits for there."""
-    if _is_blocked(standing):
+    if _is_blocked(position):
         return "The shop does not have it."
-    if standing.held_reason is not None:
+    if position.held_reason is not None:
         return (
-            f"Its price is held: {standing.held_reason}. Decide with `headway approve` or"
+            f"Its price is held: {position.held_reason}. Decide with `headway approve` or"
             " `headway reject`; stock flows on."
         )
-    if standing.shop_status is None:
-        return f"{standing.user_id} has no shop; `headway connect` gives it one."
-    if standing.shop_status != "connected":
-        return f"Its shop is disconnected: {standing.shop_reason}."
-    pause = longest(each for each in standing.pauses if each.stops_writes)
+    if position.shop_status is None:
+        return f"{position.user_id} has no shop; `headway connect` gives it one."
+    if position.shop_status != "connected":
+        return f"Its shop is disconnected: {position.shop_reason}."
+    pause = longest(pause for pause in position.pauses if pause.stops_writes)
     if pause is not None:
-        waits = "" if standing.push_at is None else " A change waits for that."
+        waits = "" if position.push_at is None else " A change waits for that."
         return f"The shop is left alone: {pause.what} is {describe_pause(pause, now)}.{waits}"
-    return _on_the_way(standing, standing.push_at, now)
+    return _on_the_way(position, position.push_at, now)
 
 
-def _on_the_way(standing: ListingPosition, push_at: datetime | None, now: datetime) -> str:
+def _on_the_way(position: ListingPosition, push_at: datetime | None, now: datetime) -> str:
     if push_at is None:
-        since = standing.applied_at
+        since = position.applied_at
         return "Nothing was read for the shop yet." if since is None else "The shop shows it."
-    if standing.is_in_bulk:
+    if position.is_in_bulk:
         return "Its price is on the way to the shop in a bulk operation."
-    if standing.push_error:
+    if position.push_error:
         when = format_time(max(now, push_at), now)
-        return f"The shop did not take it: {standing.push_error}. It is tried again at {when}."
+        return f"The shop did not take it: {position.push_error}. It is tried again at {when}."
     return "On its way to the shop."
 
 
-def place(standing: ListingPosition) -> str:
+def place(position: ListingPosition) -> str:
     """Write the listing's place in the queue."""
-    if standing.has_more:
-        return f"more than {standing.ahead_count:,}"
-    return f"{standing.ahead_count + 1:,}"
+    if position.has_more:
+        return f"more than {position.ahead_count:,}"
+    return f"{position.ahead_count + 1:,}"
 
 
-def _is_blocked(standing: ListingPosition) -> bool:
+def _is_blocked(position: ListingPosition) -> bool:
     """Tell whether a read went well and left an error: it may not be published as it is."""
-    stopped = not standing.is_active and standing.sync_status == "success"
-    return stopped and bool(standing.last_error)
+    stopped = not position.is_active and position.sync_status == "success"
+    return stopped and bool(position.last_error)
 
 
-def _stopped(standing: ListingPosition, now: datetime) -> Explanation:
-    if _is_blocked(standing):
+def _stopped(position: ListingPosition, now: datetime) -> Explanation:
+    if _is_blocked(position):
         return Explanation(
             state=ListingState.BLOCKED,
             sentence=(
-                f"Not published: {standing.last_error}. It is not read until it is published again."
+                f"Not published: {position.last_error}. It is not read until it is published again."
             ),
         )
-    if standing.sync_status != "parked":
+    if position.sync_status != "parked":
         return Explanation(
             state=ListingState.INACTIVE,
             sentence="Switched off: it is not read until somebody switches it on again.",
         )
-    since = f" since {format_time(standing.last_sync_at, now)}" if standing.last_sync_at else ""
+    since = f" since {format_time(position.last_sync_at, now)}" if position.last_sync_at else ""
     return Explanation(
         state=ListingState.PARKED,
         sentence=(
-            f"Parked{since} after {_failures(standing)}; it is left alone until a person revives"
+            f"Parked{since} after {_failures(position)}; it is left alone until a person revives"
             " it. Check the part number with the supplier first."
         ),
     )
 
 
-def _held(standing: ListingPosition, now: datetime) -> Explanation:
-    until = standing.lease_until or now
+def _held(position: ListingPosition, now: datetime) -> Explanation:
+    until = position.lease_until or now
     if until >= now:
         return Explanation(
             state=ListingState.READING,
             sentence=(
-                f"Being read now by {standing.lease_owner}, which must report by"
+                f"Being read now by {position.lease_owner}, which must report by"
                 f" {format_time(until, now)}."
             ),
             until=until,
@@ -132,7 +132,7 @@ def _held(standing: ListingPosition, now: datetime) -> Explanation:
     return Explanation(
         state=ListingState.SILENT,
         sentence=(
-            f"{standing.lease_owner} took it and fell silent; its lease ran out at"
+            f"{position.lease_owner} took it and fell silent; its lease ran out at"
             f" {format_time(until, now)}, and a running headway frees it by"
             f" {format_time(free_at, now)}."
         ),
@@ -140,19 +140,19 @@ def _held(standing: ListingPosition, now: datetime) -> Explanation:
     )
 
 
-def _paused(standing: ListingPosition, now: datetime) -> Explanation:
-    pause = longest(standing.pauses)
+def _paused(position: ListingPosition, now: datetime) -> Explanation:
+    pause = longest(position.pauses)
     if pause is None:
         return Explanation(
             state=ListingState.PAUSED,
             sentence="Its pause is over; a running headway lets it go on within its next round.",
             until=now + EVERY,
         )
-    due = "due" if standing.priority in URGENT or standing.next_sync_at <= now else "not due"
+    due = "due" if position.priority in URGENT or position.next_sync_at <= now else "not due"
     return Explanation(
         state=ListingState.PAUSED,
         sentence=(
-            f"It is {due} ({standing.priority}), but {pause.what} is {describe_pause(pause, now)}."
+            f"It is {due} ({position.priority}), but {pause.what} is {describe_pause(pause, now)}."
             " It is not"
             " read until then."
         ),
@@ -160,62 +160,62 @@ def _paused(standing: ListingPosition, now: datetime) -> Explanation:
     )
 
 
-def _not_due(standing: ListingPosition, now: datetime) -> Explanation:
-    due = format_time(standing.next_sync_at, now)
-    if standing.consecutive_failures:
+def _not_due(position: ListingPosition, now: datetime) -> Explanation:
+    due = format_time(position.next_sync_at, now)
+    if position.consecutive_failures:
         return Explanation(
             state=ListingState.BACKOFF,
-            sentence=f"Set aside after {_failures(standing)}; tried again from {due}.",
-            until=standing.next_sync_at,
+            sentence=f"Set aside after {_failures(position)}; tried again from {due}.",
+            until=position.next_sync_at,
         )
     return Explanation(
         state=ListingState.NOT_DUE,
         sentence=f"Not due before {due}; it goes earlier if a call has a seat to spare.",
-        until=standing.next_sync_at,
-        place=place(standing),
+        until=position.next_sync_at,
+        place=place(position),
     )
 
 
-def _window_full(standing: ListingPosition, opens_at: datetime, now: datetime) -> Explanation:
+def _window_full(position: ListingPosition, opens_at: datetime, now: datetime) -> Explanation:
     return Explanation(
         state=ListingState.WINDOW,
         sentence=(
-            f"Set aside after {_failures(standing)}; this window has no seat left for retries, the"
+            f"Set aside after {_failures(position)}; this window has no seat left for retries, the"
             f" next one opens at {format_time(opens_at, now)}."
         ),
         until=opens_at,
     )
 
 
-def _closed(standing: ListingPosition, queue: SupplierQueue, now: datetime) -> Explanation | None:
+def _closed(position: ListingPosition, queue: SupplierQueue, now: datetime) -> Explanation | None:
     """Say what keeps every call from leaving, if anything does."""
     blocked_until = queue.breaker.blocked_until(now)
     if blocked_until is not None:
         return Explanation(
             state=ListingState.NO_ANSWER,
             sentence=(
-                f"{_wanted(standing, now)}, but the supplier does not answer"
+                f"{_wanted(position, now)}, but the supplier does not answer"
                 f" ({queue.breaker.reason or 'no reason given'}); the next try is at"
                 f" {format_time(blocked_until, now)}."
             ),
             until=blocked_until,
-            place=place(standing),
+            place=place(position),
         )
     if queue.paused_until is not None and queue.paused_until > now:
         return Explanation(
             state=ListingState.TOLD_TO_WAIT,
             sentence=(
-                f"{_wanted(standing, now)}, but calls wait"
+                f"{_wanted(position, now)}, but calls wait"
                 f" ({queue.pause_reason or 'no reason given'}) until"
                 f" {format_time(queue.paused_until, now)}."
             ),
             until=queue.paused_until,
-            place=place(standing),
+            place=place(position),
         )
     return None
 
 
-def _seat_rule(standing: ListingPosition, queue: SupplierQueue, now: datetime) -> Explanation:
+def _seat_rule(position: ListingPosition, queue: SupplierQueue, now: datetime) -> Explanation:
     """Return in which call this listing is, and what that call waits for."""
     call = next_call(queue, now)
     leaves_at = call.leaves_at or now
@@ -224,70 +224,70 @@ def _seat_rule(standing: ListingPosition, queue: SupplierQueue, now: datetime) -
         return Explanation(
             state=ListingState.COMPANY,
             sentence=(
-                f"{_wanted(standing, now)}; waits for company until {format_time(leaves_at, now)}"
+                f"{_wanted(position, now)}; waits for company until {format_time(leaves_at, now)}"
                 " at"
                 f" the latest ({len(due)} of {queue.rule.seats} seats taken)."
             ),
             until=leaves_at,
-            place=place(standing),
+            place=place(position),
         )
-    if any(seat.sku == standing.sku for seat in call.seats):
+    if any(seat.sku == position.sku for seat in call.seats):
         return Explanation(
             state=ListingState.PERMIT,
             sentence=(
-                f"{_wanted(standing, now)}; it has a seat in the next call, which may leave at"
+                f"{_wanted(position, now)}; it has a seat in the next call, which may leave at"
                 f" {format_time(leaves_at, now)}."
             ),
             until=leaves_at,
-            place=place(standing),
+            place=place(position),
         )
-    return _later(standing, queue, leaves_at, now)
+    return _later(position, queue, leaves_at, now)
 
 
 def _later(
-    standing: ListingPosition, queue: SupplierQueue, leaves_at: datetime, now: datetime
+    position: ListingPosition, queue: SupplierQueue, leaves_at: datetime, now: datetime
 ) -> Explanation:
     """Return when a listing that is not in the next call will have a seat."""
     seats = queue.rule.seats
-    calls_before = max(1, standing.ahead_count // seats)
-    until = queue.joins_call.get(standing.sku, leaves_at + calls_before * queue.pace)
-    has_more = standing.has_more and standing.sku not in queue.joins_call
-    if is_suspect(standing.suspicion) and standing.ahead_count < seats:
-        others = suspects_max(standing.suspicion, seats) - 1
+    calls_before = max(1, position.ahead_count // seats)
+    until = queue.joins_call.get(position.sku, leaves_at + calls_before * queue.pace)
+    has_more = position.has_more and position.sku not in queue.joins_call
+    if is_suspect(position.suspicion) and position.ahead_count < seats:
+        others = suspects_max(position.suspicion, seats) - 1
         return Explanation(
             state=ListingState.SUSPECT,
             sentence=(
-                f"{_wanted(standing, now)}, but it was aboard {_times(standing.suspicion)} when a"
+                f"{_wanted(position, now)}, but it was aboard {_times(position.suspicion)} when a"
                 f" call failed, so it travels with at most {others} others like it; it may board"
                 f" from {format_time(until, now)}."
             ),
             until=until,
-            place=place(standing),
+            place=place(position),
         )
-    ahead = f"{standing.ahead_count:,}" + (" or more" if standing.has_more else "")
+    ahead = f"{position.ahead_count:,}" + (" or more" if position.has_more else "")
     return Explanation(
         state=ListingState.PERMIT,
         sentence=(
-            f"{_wanted(standing, now)}; {ahead} go before it, and with a call every"
+            f"{_wanted(position, now)}; {ahead} go before it, and with a call every"
             f" {_seconds(queue.pace)} its seat comes at about {format_time(until, now)}"
             f"{' at the earliest' if has_more else ''}."
         ),
         until=until,
-        place=place(standing),
+        place=place(position),
     )
 
 
-def _wanted(standing: ListingPosition, now: datetime) -> str:
-    if standing.priority in URGENT:
-        return f"Goes first ({standing.priority})"
-    due = f"Due since {format_time(standing.next_sync_at, now)}"
-    return f"{due} after {_failures(standing)}" if standing.consecutive_failures else due
+def _wanted(position: ListingPosition, now: datetime) -> str:
+    if position.priority in URGENT:
+        return f"Goes first ({position.priority})"
+    due = f"Due since {format_time(position.next_sync_at, now)}"
+    return f"{due} after {_failures(position)}" if position.consecutive_failures else due
 
 
-def _failures(standing: ListingPosition) -> str:
-    count = standing.consecutive_failures
+def _failures(position: ListingPosition) -> str:
+    count = position.consecutive_failures
     said = f"{count} failures in a row" if count != 1 else "a failure"
-    return f"{said} ({standing.last_error})" if standing.last_error else said
+    return f"{said} ({position.last_error})" if position.last_error else said
 
 
 def _times(count: int) -> str:

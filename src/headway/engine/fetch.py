@@ -233,16 +233,18 @@ class Fetch:
         if breaker.is_open:
             self._breakers.save(self._supplier.limit_key, breaker.probing(now))
         return self._schedule.claim(
-            [each.sku for each in in_call],
+            [candidate.sku for candidate in in_call],
             now=now,
             owner=self._owner,
             lease_until=now + self._rule.lease,
-            retried=[each.sku for each in in_call if each.priority is Priority.RETRY],
+            retried=[
+                candidate.sku for candidate in in_call if candidate.priority is Priority.RETRY
+            ],
         )
 
     def _call(self, permit: Permit, listings: Sequence[Listing], before: Breaker) -> Done:
         """Ask the supplier; the breaker is as it stood when they boarded."""
-        skus = list(dict.fromkeys(each.sku for each in listings))
+        skus = list(dict.fromkeys(listing.sku for listing in listings))
         try:
             reply = self._supplier.quote(skus)
         except ProviderError as error:
@@ -275,10 +277,12 @@ class Fetch:
         self, listings: Sequence[Listing], reply: Reply, now: datetime, *, call_id: str
     ) -> int:
         """Settle everybody aboard, and let a policy that has a market learn from it."""
-        standings = self._sellers.standings({each.user_id for each in listings}, now)
+        standings = self._sellers.standings({listing.user_id for listing in listings}, now)
         judge, market = self._judge, None
         if judge.policy.is_eager:
-            market = self._markets.load({each.family for each in listings if each.family}, now)
+            market = self._markets.load(
+                {listing.family for listing in listings if listing.family}, now
+            )
             judge = replace(judge, policy=judge.policy.informed(market))
         settlements = judge.settle_all(listings, reply, now, standings)
         refused = self._settle(settlements, now, call_id=call_id)
@@ -289,7 +293,7 @@ class Fetch:
 
     def _settle(self, settlements: Sequence[Settlement], now: datetime, *, call_id: str) -> int:
         refused = self._schedule.settle(settlements, now=now, call_id=call_id)
-        if any(each.changes_desired for each in settlements):
+        if any(settlement.changes_desired for settlement in settlements):
             self._wake_push()
         return refused
 
@@ -339,13 +343,16 @@ class Fetch:
         now = self._clock.now()
         charged = [
             self._judge.charge(
-                each, now, f"every call with this SKU fails: {error}", suspicion=each.suspicion
+                listing,
+                now,
+                f"every call with this SKU fails: {error}",
+                suspicion=listing.suspicion,
             )
-            for each in convicted
+            for listing in convicted
         ]
         if charged:
             self._settle(charged, now, call_id=call_id)
-        innocent = [each for each in listings if each not in convicted]
+        innocent = [listing for listing in listings if listing not in convicted]
         self._schedule.release(innocent, suspicion=suspicion)
 
 
@@ -356,15 +363,16 @@ def _seen(settlements: Sequence[Settlement], now: datetime) -> list[ReadResult]:
     they came tells nothing of the queue. A first read is news to its seller only.
     """
     looks: dict[Sku, list[Settlement]] = {}
-    for each in settlements:
-        if each.is_good_read:
-            looks.setdefault(each.listing.sku, []).append(each)
+    for settlement in settlements:
+        if settlement.is_good_read:
+            looks.setdefault(settlement.listing.sku, []).append(settlement)
     return [
         ReadResult(
-            listing=min((each.listing for each in look), key=_joins_call_after),
+            listing=min((settlement.listing for settlement in look), key=_joins_call_after),
             at=now,
             has_changed=any(
-                each.is_news and each.listing.last_successful_sync is not None for each in look
+                settlement.is_news and settlement.listing.last_successful_sync is not None
+                for settlement in look
             ),
         )
         for look in looks.values()
@@ -377,7 +385,7 @@ def _joins_call_after(listing: Listing) -> tuple[bool, datetime]:
 
 def _priority(front: Sequence[Candidate]) -> int:
     """Rank the permit by the best turn that waits for it."""
-    priorities = {each.priority for each in front}
+    priorities = {candidate.priority for candidate in front}
     if Priority.MANUAL in priorities:
         return 0
     return 1 if priorities & set(URGENT) else ORDINARY

@@ -156,13 +156,13 @@ class Pull:
 
     def _claim(self) -> Done | Wait:
         now = self._clock.now()
-        loaded = self._breakers.load_all([_limit_key(each) for each in PlatformName])
-        breakers = {each: loaded[_limit_key(each)] for each in PlatformName}
-        shut = {each: one.blocked_until(now) for each, one in breakers.items()}
+        loaded = self._breakers.load_all([_limit_key(platform) for platform in PlatformName])
+        breakers = {platform: loaded[_limit_key(platform)] for platform in PlatformName}
+        shut = {platform: one.blocked_until(now) for platform, one in breakers.items()}
         without = [
-            each
-            for each in PlatformName
-            if shut[each] is not None or self._only not in (None, each)
+            platform
+            for platform in PlatformName
+            if shut[platform] is not None or self._only not in (None, platform)
         ]
         claimed = self._jobs.claim(now=now, owner=self._owner, without=without)
         if claimed is None:
@@ -415,9 +415,9 @@ class Pull:
         self._breakers.save(own_limit_key, own)
         is_old = own.opened_at is not None and now - own.opened_at > OUTAGE_MAX
         shut = [
-            each.open_until
-            for each in (shared, *(() if is_old else (own,)))
-            if each.open_until is not None
+            breaker.open_until
+            for breaker in (shared, *(() if is_old else (own,)))
+            if breaker.open_until is not None
         ]
         if shut or isinstance(error, ConfigError | AppRefusedError):
             until = max([now + CONFIG_PAUSE, *shut])

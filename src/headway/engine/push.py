@@ -237,7 +237,7 @@ class Push:
             return self._advance(push_step, bulk_step, send_by_s)
         if push_batch is None:
             # Nothing is left to read back of an intent whose listings are gone.
-            closes = {each.id: "its listings are gone" for each in push_lease.open}
+            closes = {intent.id: "its listings are gone" for intent in push_lease.open}
             self._pushes.settle(
                 push_lease, push_results.idle(push_lease, now), closes=closes, now=now
             )
@@ -287,7 +287,7 @@ class Push:
             return self._failed(push_step, push_lease, push_batch, intent, error)
         self._settle_permit(push_step, result=f"{push_batch.kind} of {len(push_batch.changes)}")
         self._close_breaker(push_step.storefront)
-        closes, narrows = _settle_open(push_lease.open, {each.change.sku for each in pushed})
+        closes, narrows = _settle_open(push_lease.open, {result.change.sku for result in pushed})
         if intent is not None:
             closes[intent.id] = push_results.summary(pushed)
         is_ours = self._pushes.settle(
@@ -297,7 +297,8 @@ class Push:
             narrows=narrows,
             locations=locations,
             # A place may have been closed since the shop told its places.
-            forgets_locations=push_batch.kind in STOCKS and any(each.retry_at for each in pushed),
+            forgets_locations=push_batch.kind in STOCKS
+            and any(result.retry_at for result in pushed),
             call_id=push_step.permit.id,
             now=self._clock.now(),
         )
@@ -338,11 +339,11 @@ class Push:
         if push_batch.kind is WriteKind.LOCATIONS:
             return [], storefront.locations()
         if push_batch.kind is WriteKind.FIND:
-            skus = [each.shop_sku for each in push_batch.changes]
+            skus = [change.shop_sku for change in push_batch.changes]
             found = storefront.find(skus, locations=places)
             return push_results.after_find(push_batch, found, shop, self._clock.now()), None
         if push_batch.kind is WriteKind.READ:
-            variants = [each.ids.variant for each in push_batch.changes if each.ids]
+            variants = [change.ids.variant for change in push_batch.changes if change.ids]
             shown = storefront.read(variants, locations=places)
             repairs = self._rule.repairs_drift
             return push_results.after_read(push_batch, shown, shop, repairs=repairs), None

@@ -68,9 +68,11 @@ class BulkPush:
         chosen = bulk.choose(waiting, push_lease.shop)
         if len(chosen) < self.from_count:
             return None
-        writes = [price_write(each) for each in chosen]
+        writes = [price_write(change) for change in chosen]
         intent = PushBatch(kind=WriteKind.BULK, changes=chosen, writes=writes).intent(ids())
-        asleep = [each for each in chosen if push_results.lacks_only_price(each, push_lease.shop)]
+        asleep = [
+            change for change in chosen if push_results.lacks_only_price(change, push_lease.shop)
+        ]
         until = now + push_results.SLEEP
         if not self.bulks.intend(push_lease, intent, asleep=asleep, until=until, now=now):
             return None
@@ -129,7 +131,9 @@ class BulkPushStep:
                 return bulk.found(intent, storefront.find_bulk(intent.id), clock.now())
             case BulkStep.STATUS:
                 assert progress.operation is not None, "what runs has a name"
-                return bulk.stood(intent, storefront.bulk_status(progress.operation), clock.now())
+                return bulk.after_status(
+                    intent, storefront.bulk_status(progress.operation), clock.now()
+                )
         assert progress.url is not None, "answers have an address"
         return storefront.bulk_result(progress.url, self.writes)
 
@@ -141,7 +145,9 @@ class BulkPushStep:
         if isinstance(answer, BulkProgress):
             progress = {intent.id: answer}
             return self.hand.pushes.settle(push_lease, progress=progress, call_id=call_id, now=now)
-        changes = {each.sku: each for each in self.hand.bulks.changes(push_lease, intent.skus)}
+        changes = {
+            change.sku: change for change in self.hand.bulks.changes(push_lease, intent.skus)
+        }
         if answer is None:
             return self._end(unsure=list(changes.values()), call_id=call_id)
         lines = zip(self.writes, answer, strict=True)
@@ -163,12 +169,12 @@ class BulkPushStep:
     ) -> bool:
         """Settle every listing, and the intent with the last; unsure ones are to be read back."""
         now, id_, settle = self.hand.clock.now(), self.intent.id, self.hand.pushes.settle
-        kept = [each.sku for each in unsure]
+        kept = [change.sku for change in unsure]
         told = [*pushed, *bulk.apart(unsure, NO_ANSWER, now)]
         most = self.hand.piece_max
         while len(told) > most:
             piece, told = told[:most], told[most:]
-            narrows = {id_: sorted({*kept, *(each.change.sku for each in told)})}
+            narrows = {id_: sorted({*kept, *(result.change.sku for result in told)})}
             if not settle(
                 self.push_lease, piece, narrows=narrows, call_id=call_id, keeps_lease=True, now=now
             ):

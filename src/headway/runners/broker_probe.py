@@ -34,7 +34,7 @@ class BrokerFacts:
     @property
     def version_number(self) -> tuple[int, ...]:
         """The version as numbers, to be compared."""
-        return tuple(int(each) for each in re.findall(r"\d+", self.version)[:2])
+        return tuple(int(number) for number in re.findall(r"\d+", self.version)[:2])
 
 
 def probe_broker(url: str) -> BrokerFacts:

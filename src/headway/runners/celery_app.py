@@ -19,7 +19,7 @@ QUEUES = (
     TICK_QUEUE,
     f"{Verb.FETCH}.{SUPPLIER}",
     f"{Verb.PUSH}.{STOREFRONT}",
-    *(f"{Verb.PULL}.{each}" for each in PlatformName),
+    *(f"{Verb.PULL}.{platform}" for platform in PlatformName),
 )
 # After so long Redis hands out again what was not acknowledged. No step lasts as long, no message
 # waits as long for its time, and whoever comes twice finds that the baton has moved on.

@@ -46,7 +46,7 @@ class Standing:
 
 def intent(phase: Phase = Phase.NEW, *skus: str, **more: Any) -> BulkIntent:
     progress = BulkProgress(phase=phase, path="tmp/file", **more)
-    wanted = frozenset(Sku(each) for each in skus or ("A-1",))
+    wanted = frozenset(Sku(sku) for sku in skus or ("A-1",))
     return BulkIntent(id="k", skus=wanted, created_at=NOW, progress=progress)
 
 
@@ -134,14 +134,18 @@ def test_a_run_whose_reply_was_lost_is_looked_for_before_it_is_run_again() -> No
 
 def test_an_operation_is_waited_for_fetched_or_read_back() -> None:
     running = intent(Phase.RUNNING, asked_at=NOW)
-    waits = bulk.stood(running, Standing(), NOW)
+    waits = bulk.after_status(running, Standing(), NOW)
     assert waits is not None
     assert waits.phase is Phase.RUNNING
-    done = bulk.stood(running, Standing(status="COMPLETED", is_over=True, url="http://r"), NOW)
+    done = bulk.after_status(
+        running, Standing(status="COMPLETED", is_over=True, url="http://r"), NOW
+    )
     assert done is not None
     assert (done.phase, done.url, done.poll_at) == (Phase.COMPLETED, "http://r", NOW)
     for status, url in (("COMPLETED", None), ("FAILED", "http://part"), ("EXPIRED", None)):
-        assert bulk.stood(running, Standing(status=status, is_over=True, url=url), NOW) is None
+        assert (
+            bulk.after_status(running, Standing(status=status, is_over=True, url=url), NOW) is None
+        )
 
 
 @pytest.mark.parametrize(

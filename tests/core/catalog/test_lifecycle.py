@@ -311,7 +311,7 @@ def test_a_failed_call_makes_everybody_more_suspect_and_convicts_nobody() -> Non
 def test_a_lone_suspect_is_convicted_only_after_it_failed_alone_before() -> None:
     assert not suspicions(batch(5, *[0] * 9), 10, last_call_was_good=True)[1]
     suspicion, convicted = suspicions(batch(6, 1, *[0] * 8), 10, last_call_was_good=True)
-    assert [each.sku for each in convicted] == ["P0"]
+    assert [listing.sku for listing in convicted] == ["P0"]
     assert [suspicion[str(n)] for n in range(1, 10)] == [1] + [0] * 8, "its company is spared"
 
 

@@ -298,7 +298,7 @@ def bound(world: World, calls_a_day: float) -> float | None:
     for _ in range(40):
         middle = (low + high) / 2
         waits = [look_after_min(rate, math.exp(middle), w, DAY_MIN) for rate, w in known]
-        low, high = (middle, high) if sum(1 / each for each in waits) > wanted else (low, middle)
+        low, high = (middle, high) if sum(1 / wait for wait in waits) > wanted else (low, middle)
     total = sum(
         weight * lost_min(rate, wait) * DAY_MIN / wait
         for (rate, weight), wait in zip(known, waits, strict=True)

@@ -169,7 +169,7 @@ def test_what_breaks_is_told_in_the_order_of_growth() -> None:
 def test_retry_windows_break_where_more_fail_than_they_carry() -> None:
     assert retry_seats_per_day(Windowed(), 5000) == 6 * 50
     assert retry_seats_per_day(Rolling(), 5000) is None
-    told = [each for each in breaks(USUAL, [Windowed()]) if "retry windows" in each.what]
+    told = [break_ for break_ in breaks(USUAL, [Windowed()]) if "retry windows" in break_.what]
     assert [each.products for each in told] == [300 / FAILING_SHARE]
     assert expect_once_a_day(Windowed(), 5000, USUAL).retry_seats_per_day == 300
 

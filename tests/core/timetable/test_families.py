@@ -23,8 +23,8 @@ def episode(rate: float = 0.05) -> Episode:
 
 
 def after(begun: Episode, answers: str, read_at: datetime = NOW - 5 * HOUR) -> Episode:
-    for each in answers:
-        begun = begun.after(read_at=read_at, own_chance=0.01, has_changed=each == "+")
+    for answer in answers:
+        begun = begun.after(read_at=read_at, own_chance=0.01, has_changed=answer == "+")
     return begun
 
 
@@ -112,9 +112,9 @@ def test_what_is_pooled_is_smoothed_and_bounded() -> None:
 @given(answers=st.text(alphabet="+-", max_size=400), rate=st.floats(1e-4, 24), own=st.floats(0, 1))
 def test_beliefs_stay_chances_whatever_is_answered(answers: str, rate: float, own: float) -> None:
     begun = episode(rate)
-    for each in answers:
+    for answer in answers:
         begun = begun.after(
-            read_at=NOW - HOUR, own_chance=own_chance(own, 1.0), has_changed=each == "+"
+            read_at=NOW - HOUR, own_chance=own_chance(own, 1.0), has_changed=answer == "+"
         )
     assert 0 <= begun.hit_chance <= begun.chance <= 1
     assert 0 <= begun.explains(read_at=NOW - HOUR, own_chance=0.01) <= 1

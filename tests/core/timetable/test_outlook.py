@@ -44,7 +44,7 @@ def foreseen(
         policy=policy,
         retries_from=retries_from,
     )
-    wanted = {each.sku for each in queue}
+    wanted = {candidate.sku for candidate in queue}
     return {str(sku): at - NOW for sku, at in foresee(outlook, NOW, wanted).items()}
 
 

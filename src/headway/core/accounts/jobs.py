@@ -198,7 +198,7 @@ def score(tier: Tier, job_type: JobType) -> int:
     return tier.weight * 10 + job_type.weight
 
 
-SCORES = tuple(score(tier, each) for tier in Tier for each in JobType)
+SCORES = tuple(score(tier, job_type) for tier in Tier for job_type in JobType)
 
 
 def rank(base: int, due_at: datetime, now: datetime, ageing: timedelta) -> float:
@@ -212,7 +212,11 @@ def in_order(
     """Return the candidates, best first; of equals, who is due longest."""
     return sorted(
         candidates,
-        key=lambda each: (-rank(each.score, each.due_at, now, ageing), each.due_at, each.id),
+        key=lambda candidate: (
+            -rank(candidate.score, candidate.due_at, now, ageing),
+            candidate.due_at,
+            candidate.id,
+        ),
     )
 
 

@@ -119,30 +119,30 @@ class JobAnswer:
 WAITING = frozenset({JobStatus.QUEUED, JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.LIMITED})
 
 
-def aged(standing: JobPosition, line: JobQueueState, now: datetime) -> float:
+def aged(position: JobPosition, queue: JobQueueState, now: datetime) -> float:
     """Return the score with what waiting has added to it."""
-    due_at = standing.next_run_at or now
-    return rank(standing.score, due_at, now, line.ageing)
+    due_at = position.next_run_at or now
+    return rank(position.score, due_at, now, queue.ageing)
 
 
-def explain_job(standing: JobPosition, line: JobQueueState, now: datetime) -> JobAnswer:
+def explain_job(position: JobPosition, queue: JobQueueState, now: datetime) -> JobAnswer:
     """Say what a job does, or what blocks it and until when; the first thing that does."""
-    if standing.status is JobStatus.RUNNING:
-        return _running(standing, now)
-    if standing.next_run_at is None:
-        return _at_rest(standing)
-    if standing.is_over_quota and standing.next_run_at < next_month(now):
-        return _over_quota(standing, next_month(now), now)
-    if standing.is_due(now):
-        return _due(standing, line, now)
-    held = _held(standing, line, f"Due at {format_time(standing.next_run_at, now)}", now)
-    if held is not None and (held.until is None or held.until > standing.next_run_at):
+    if position.status is JobStatus.RUNNING:
+        return _running(position, now)
+    if position.next_run_at is None:
+        return _at_rest(position)
+    if position.is_over_quota and position.next_run_at < next_month(now):
+        return _over_quota(position, next_month(now), now)
+    if position.is_due(now):
+        return _due(position, queue, now)
+    held = _held(position, queue, f"Due at {format_time(position.next_run_at, now)}", now)
+    if held is not None and (held.until is None or held.until > position.next_run_at):
         return held
-    return _later(standing, standing.next_run_at, now)
+    return _later(position, position.next_run_at, now)
 
 
-def _running(standing: JobPosition, now: datetime) -> JobAnswer:
-    until = standing.lease_until or now
+def _running(position: JobPosition, now: datetime) -> JobAnswer:
+    until = position.lease_until or now
     if until < now:
         return JobAnswer(
             state=JobState.SILENT,
@@ -153,9 +153,9 @@ def _running(standing: JobPosition, now: datetime) -> JobAnswer:
             ),
             until=now,
         )
-    calls = f"{standing.run_calls:,} call{'' if standing.run_calls == 1 else 's'}"
-    about = f" of about {standing.calls_estimate:,.0f}" if standing.calls_estimate else ""
-    since = f" since {format_time(standing.started_at, now)}" if standing.started_at else ""
+    calls = f"{position.run_calls:,} call{'' if position.run_calls == 1 else 's'}"
+    about = f" of about {position.calls_estimate:,.0f}" if position.calls_estimate else ""
+    since = f" since {format_time(position.started_at, now)}" if position.started_at else ""
     return JobAnswer(
         state=JobState.RUNNING,
         sentence=f"Runs{since}, {calls}{about} so far.",
@@ -163,19 +163,19 @@ def _running(standing: JobPosition, now: datetime) -> JobAnswer:
     )
 
 
-def _at_rest(standing: JobPosition) -> JobAnswer:
-    if standing.status is JobStatus.DEAD:
-        count = standing.retry_count
+def _at_rest(position: JobPosition) -> JobAnswer:
+    if position.status is JobStatus.DEAD:
+        count = position.retry_count
         return JobAnswer(
             state=JobState.DEAD,
             sentence=(
                 f"Dead after {count} failure{'' if count == 1 else 's'} in a row"
-                f" ({standing.last_error or 'no reason given'}); mend that, then:"
-                f" headway revive {standing.id}"
+                f" ({position.last_error or 'no reason given'}); mend that, then:"
+                f" headway revive {position.id}"
             ),
         )
-    if standing.status is JobStatus.CANCELLED:
-        reason = standing.wait_reason or "no reason given"
+    if position.status is JobStatus.CANCELLED:
+        reason = position.wait_reason or "no reason given"
         return JobAnswer(
             state=JobState.CANCELLED,
             sentence=(
@@ -186,45 +186,45 @@ def _at_rest(standing: JobPosition) -> JobAnswer:
     return JobAnswer(state=JobState.DONE, sentence="All history is pulled; nothing is left to do.")
 
 
-def _over_quota(standing: JobPosition, until: datetime, now: datetime) -> JobAnswer:
+def _over_quota(position: JobPosition, until: datetime, now: datetime) -> JobAnswer:
     return JobAnswer(
         state=JobState.QUOTA,
         sentence=(
-            f"The orders of the month that {standing.tier} pays for are used up; it goes on at"
+            f"The orders of the month that {position.tier} pays for are used up; it goes on at"
             f" {format_time(until, now)}, or at once with a higher tier."
         ),
         until=until,
     )
 
 
-def _later(standing: JobPosition, until: datetime, now: datetime) -> JobAnswer:
-    if standing.status is JobStatus.LIMITED:
-        return _over_quota(standing, until, now)
+def _later(position: JobPosition, until: datetime, now: datetime) -> JobAnswer:
+    if position.status is JobStatus.LIMITED:
+        return _over_quota(position, until, now)
     at = format_time(until, now)
-    if standing.status is JobStatus.FAILED:
-        count = standing.retry_count
+    if position.status is JobStatus.FAILED:
+        count = position.retry_count
         return JobAnswer(
             state=JobState.BACKOFF,
             sentence=(
                 f"Failed {'once' if count == 1 else f'{count} times in a row'}"
-                f" ({standing.last_error or 'no reason given'}); tried again at {at}."
+                f" ({position.last_error or 'no reason given'}); tried again at {at}."
             ),
             until=until,
         )
-    reason = f": {standing.wait_reason}" if standing.wait_reason else ""
+    reason = f": {position.wait_reason}" if position.wait_reason else ""
     return JobAnswer(state=JobState.NOT_DUE, sentence=f"Due at {at}{reason}.", until=until)
 
 
-def _held(standing: JobPosition, line: JobQueueState, due: str, now: datetime) -> JobAnswer | None:
+def _held(position: JobPosition, queue: JobQueueState, due: str, now: datetime) -> JobAnswer | None:
     """Say what keeps it from running even when it is due, if anything does: a pause, a budget."""
-    pause = longest(each for each in line.pauses if stops_job(each, standing.user_id))
+    pause = longest(pause for pause in queue.pauses if stops_job(pause, position.user_id))
     if pause is not None:
         return JobAnswer(
             state=JobState.PAUSED,
             sentence=f"{due}, but {pause.what} is {describe_pause(pause, now)}.",
             until=pause.until,
         )
-    shut = line.shut.get((standing.platform, share_of(standing.tier, standing.type)))
+    shut = queue.shut.get((position.platform, share_of(position.tier, position.type)))
     if shut is not None:
         return JobAnswer(
             state=shut.state,
@@ -234,29 +234,29 @@ def _held(standing: JobPosition, line: JobQueueState, due: str, now: datetime) -
     return None
 
 
-def _due(standing: JobPosition, line: JobQueueState, now: datetime) -> JobAnswer:
-    due = f"Due {_since(standing, now)}"
-    held = _held(standing, line, due, now)
+def _due(position: JobPosition, queue: JobQueueState, now: datetime) -> JobAnswer:
+    due = f"Due {_since(position, now)}"
+    held = _held(position, queue, due, now)
     if held is not None:
         return held
-    if standing.account_id in line.busy:
+    if position.account_id in queue.busy:
         return JobAnswer(
             state=JobState.BUSY,
             sentence=f"{due}; another job of this shop runs, and a shop is read by one at a time.",
             until=now,
         )
-    if line.running_count >= line.running_max:
+    if queue.running_count >= queue.running_max:
         return JobAnswer(
             state=JobState.FULL,
-            sentence=f"{due}; {line.running_count} jobs run, and no more may at once.",
+            sentence=f"{due}; {queue.running_count} jobs run, and no more may at once.",
             until=now,
         )
-    if not standing.ahead_count:
+    if not position.ahead_count:
         return JobAnswer(
             state=JobState.NEXT, sentence=f"{due}; the next free worker takes it.", until=now
         )
-    ahead = f"{standing.ahead_count:,}{' or more' if standing.has_more else ''}"
-    verb = "goes" if standing.ahead_count == 1 else "go"
+    ahead = f"{position.ahead_count:,}{' or more' if position.has_more else ''}"
+    verb = "goes" if position.ahead_count == 1 else "go"
     return JobAnswer(state=JobState.IN_LINE, sentence=f"{due}; {ahead} {verb} first.", until=now)
 
 
@@ -265,6 +265,6 @@ def stops_job(pause: Pause, seller: SellerId) -> bool:
     return pause.stops_writes and pause.covers(seller)
 
 
-def _since(standing: JobPosition, now: datetime) -> str:
-    due_at = standing.next_run_at or now
+def _since(position: JobPosition, now: datetime) -> str:
+    due_at = position.next_run_at or now
     return "now" if due_at >= now else f"for {format_duration(now - due_at)}"

@@ -94,7 +94,7 @@ def _shopify(headers: Mapping[str, str], told: Mapping[str, Any]) -> Webhook:
         effect = WebhookEffect.WAKE
         kind, paths = SHOPIFY_TOPICS[subject]
         ids = (_number(_find(told, path)) for path in paths)
-        external_id = next((each for each in ids if each is not None), None)
+        external_id = next((value for value in ids if value is not None), None)
     return Webhook(
         platform=PlatformName.SHOPIFY,
         delivery_id=_text(headers.get("x-shopify-webhook-id"), "the header X-Shopify-Webhook-Id"),
@@ -120,8 +120,8 @@ def _forgotten(
         # Without a name it would be everybody.
         raise RequestError("customer.id is missing, or is not a short word")
     asked = told.get("orders_to_redact")
-    found = (_number(each) for each in asked) if isinstance(asked, list) else ()
-    return customer, tuple(each for each in found if each is not None)
+    found = (_number(value) for value in asked) if isinstance(asked, list) else ()
+    return customer, tuple(number for number in found if number is not None)
 
 
 def _etsy(headers: Mapping[str, str], told: Mapping[str, Any]) -> Webhook:

@@ -86,12 +86,12 @@ class BulkOperationStatus(Protocol):
 def choose(waiting: Sequence[Change], shop: Shop) -> list[Change]:
     """Return those whose price may go in bulk: seen before, and never failed since."""
     return [
-        each
-        for each in waiting
-        if each.ids is not None
-        and each.applied is not None
-        and each.failures == 0
-        and needs(each, shop).price
+        waiter
+        for waiter in waiting
+        if waiter.ids is not None
+        and waiter.applied is not None
+        and waiter.failures == 0
+        and needs(waiter, shop).price
     ][:WRITES_MAX]
 
 
@@ -133,20 +133,22 @@ def started(bulk: BulkIntent, operation: Gid | None, now: datetime) -> BulkProgr
 
 
 def found(
-    bulk: BulkIntent, standing: BulkOperationStatus | None, now: datetime
+    bulk: BulkIntent, status: BulkOperationStatus | None, now: datetime
 ) -> BulkProgress | None:
     """Go on with the operation whose reply was lost; if there is none it may be run again."""
-    return _not_asked(bulk, now) if standing is None else stood(bulk, standing, now)
+    return _not_asked(bulk, now) if status is None else after_status(bulk, status, now)
 
 
-def stood(bulk: BulkIntent, standing: BulkOperationStatus, now: datetime) -> BulkProgress | None:
+def after_status(
+    bulk: BulkIntent, status: BulkOperationStatus, now: datetime
+) -> BulkProgress | None:
     """Go on to its answers, or wait longer; None if it ended and nobody can say what it did."""
-    progress = replace(bulk.progress, phase=Phase.RUNNING, operation=standing.id)
-    if not standing.is_over:
+    progress = replace(bulk.progress, phase=Phase.RUNNING, operation=status.id)
+    if not status.is_over:
         return replace(progress, poll_at=later(bulk, now))
-    if standing.status != COMPLETED or standing.url is None:
+    if status.status != COMPLETED or status.url is None:
         return None
-    return replace(progress, phase=Phase.COMPLETED, url=standing.url, poll_at=now)
+    return replace(progress, phase=Phase.COMPLETED, url=status.url, poll_at=now)
 
 
 def failed(
@@ -195,8 +197,8 @@ def judge(
 def apart(changes: Iterable[Change], reason: str, now: datetime) -> list[Pushed]:
     """Let prices for which bulk did not work go in ordinary calls: who failed is not chosen."""
     return [
-        Pushed(change=each, retry_at=now, failures=each.failures + 1, error=reason)
-        for each in changes
+        Pushed(change=change, retry_at=now, failures=change.failures + 1, error=reason)
+        for change in changes
     ]
 
 

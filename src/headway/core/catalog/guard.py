@@ -70,9 +70,9 @@ class Weighed:
     held_reason: str | None = None
 
 
-def weigh(listing: Listing, observed: Observed, standing: SellerSettings, now: datetime) -> Weighed:
+def weigh(listing: Listing, observed: Observed, settings: SellerSettings, now: datetime) -> Weighed:
     """Decide what of an observation becomes desired, and what waits for a person."""
-    wanted, old = desire(observed, standing.terms), listing.desired
+    wanted, old = desire(observed, settings.terms), listing.desired
     if old is None:  # nothing to compare with
         if not isinstance(wanted, HeldQuote):
             return Weighed(desired=wanted.as_json())
@@ -86,12 +86,12 @@ def weigh(listing: Listing, observed: Observed, standing: SellerSettings, now: d
         new, reason, offer = None, wanted.reason, _unpriced(observed)
     else:
         new = offer = {**old, **wanted.as_json()}
-        reason = _find_move(old, new, standing.guard)
+        reason = _find_move(old, new, settings.guard)
     is_refused = listing.rejected is not None and is_same_offer(offer, listing.rejected)
     if is_refused:
         new, reason = kept, None
     desired = kept if reason or new is None else new
-    if moves(old, desired) and (mass := standing.find_mass(listing, now)):
+    if moves(old, desired) and (mass := settings.find_mass(listing, now)):
         reason = reason or mass
         desired = {**kept, "quantities": old["quantities"]} if _empties(old, kept) else kept
     return Weighed(

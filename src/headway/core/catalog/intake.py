@@ -148,7 +148,7 @@ def shop_sku(sku: Sku, form: ShopSkuForm) -> str:
 def weigh(*, sales: float | None, margin: float | None, tier: str | None) -> float:
     """Multiply what is known of a part's worth to a weight; what is not known counts as 1."""
     known = (sales, margin, None if tier is None else TIERS[tier])
-    weight = math.prod(max(WORTH_MIN, each) for each in known if each is not None)
+    weight = math.prod(max(WORTH_MIN, factor) for factor in known if factor is not None)
     return min(weight, WEIGHT_MAX)
 
 
@@ -232,7 +232,7 @@ def _title(text: str) -> str:
     title = " ".join(text.split())
     if len(title) > CHARS_MAX:
         raise InvalidError(f"has {len(title)} characters; at most {CHARS_MAX} are allowed")
-    if any(unicodedata.category(each) in {"Cc", "Cs"} for each in title):
+    if any(unicodedata.category(character) in {"Cc", "Cs"} for character in title):
         raise InvalidError("holds a control character")
     return title
 

@@ -124,32 +124,32 @@ class Judge:
         listings: Sequence[Listing],
         reply: Reply,
         now: datetime,
-        standings: Mapping[SellerId, SellerSettings],
+        settings_by_seller: Mapping[SellerId, SellerSettings],
     ) -> list[Settlement]:
         """Decide what a reply means for everybody aboard; each move counts for the next."""
-        standings = dict(standings)
+        settings_by_seller = dict(settings_by_seller)
         settlements = []
-        for each in listings:
-            standing = standings[each.user_id]
-            settled = self.settle(each, reply, now, standing)
-            if settled.has_moved and not has_moved_lately(each, now):
-                moved_count = standing.moved_count + 1
-                standings[each.user_id] = replace(standing, moved_count=moved_count)
+        for listing in listings:
+            settings = settings_by_seller[listing.user_id]
+            settled = self.settle(listing, reply, now, settings)
+            if settled.has_moved and not has_moved_lately(listing, now):
+                moved_count = settings.moved_count + 1
+                settings_by_seller[listing.user_id] = replace(settings, moved_count=moved_count)
             settlements.append(settled)
         return settlements
 
     def settle(
-        self, listing: Listing, reply: Reply, now: datetime, standing: SellerSettings
+        self, listing: Listing, reply: Reply, now: datetime, settings: SellerSettings
     ) -> Settlement:
         """Decide what a reply means for one of the listings that it was asked for."""
         quote = reply.quotes.get(listing.sku)
         if quote is not None:
             raw = None if listing.batch_id is None else reply.raw.get(listing.sku)
-            return self._read(listing, quote, raw, now, standing)
+            return self._read(listing, quote, raw, now, settings)
         if listing.sku in reply.faulty:
             error = f"unusable line: {reply.faulty[listing.sku]}"
-            return self.charge(listing, now, error, standing=standing)
-        return self._missed(listing, now, standing)
+            return self.charge(listing, now, error, settings=settings)
+        return self._missed(listing, now, settings)
 
     def _read(
         self,
@@ -157,14 +157,14 @@ class Judge:
         quote: Quote,
         raw: Mapping[str, Any] | None,
         now: datetime,
-        standing: SellerSettings,
+        settings: SellerSettings,
     ) -> Settlement:
-        observed = observe(quote, standing.terms)
+        observed = observe(quote, settings.terms)
         has_changed = observed.fingerprint() != listing.last_boeing_hash
         events = _change_events(listing, observed) if has_changed else ()
-        weighed, staging, error = weigh(listing, observed, standing, now), None, None
+        weighed, staging, error = weigh(listing, observed, settings, now), None, None
         if listing.batch_id is not None:
-            staging = stage(quote, observed, weighed, standing.terms, raw)
+            staging = stage(quote, observed, weighed, settings.terms, raw)
         if staging is not None and staging.status == "blocked":
             error = staging.reason
             weighed = Weighed(held_reason=error)
@@ -196,7 +196,7 @@ class Judge:
             events=events,
         )
 
-    def _missed(self, listing: Listing, now: datetime, standing: SellerSettings) -> Settlement:
+    def _missed(self, listing: Listing, now: datetime, settings: SellerSettings) -> Settlement:
         """Take absence for evidence only when it is confirmed; then the part is not for sale."""
         count = listing.missing_count + 1
         events: tuple[ListingEvent, ...] = (
@@ -208,7 +208,7 @@ class Judge:
         if (shown := listing.desired) is not None and (
             beyond == 0 or (beyond > 0 and any(shown["quantities"].values()))
         ):
-            weighed, event = _withdraw(listing, shown, now, standing)
+            weighed, event = _withdraw(listing, shown, now, settings)
             events += event
         counted = f"{count} times" if beyond > 0 else f"{count} of {count - beyond}"
         error = f"not in the supplier's reply ({counted})"
@@ -219,7 +219,7 @@ class Judge:
             missing_count=count,
             weighed=weighed,
             events=events,
-            standing=standing,
+            settings=settings,
         )
 
     def charge(
@@ -232,7 +232,7 @@ class Judge:
         suspicion: int = 0,
         weighed: Weighed | None = None,
         events: tuple[ListingEvent, ...] = (),
-        standing: SellerSettings | None = None,
+        settings: SellerSettings | None = None,
     ) -> Settlement:
         """Count a failure of this very SKU; back off, and park it when there were too many."""
         failures = listing.consecutive_failures + 1
@@ -241,7 +241,7 @@ class Judge:
         events += (ListingEvent(kind="sync_failed", new={"failures": failures}, error=error),)
         if is_parked:
             events += (ListingEvent(kind="product_deactivated", error=error),)
-            weighed, held = self._parked(listing, weighed, now, standing)
+            weighed, held = self._parked(listing, weighed, now, settings)
             events += held
             if listing.batch_id is not None:
                 staging = Staging(status="failed", reason=error)
@@ -265,7 +265,7 @@ class Judge:
         )
 
     def _parked(
-        self, listing: Listing, weighed: Weighed, now: datetime, standing: SellerSettings | None
+        self, listing: Listing, weighed: Weighed, now: datetime, settings: SellerSettings | None
     ) -> tuple[Weighed, tuple[ListingEvent, ...]]:
         """Take a part off sale until it is revived, if that is the rule and it is known at all.
 
@@ -277,7 +277,7 @@ class Judge:
             return weighed, ()
         nothing = dict.fromkeys(shown["quantities"], 0)
         off = {**shown, "quantities": nothing, "status": "DRAFT"}
-        mass = standing.find_mass(listing, now) if standing and moves(old, off) else None
+        mass = settings.find_mass(listing, now) if settings and moves(old, off) else None
         if mass is None:
             return replace(weighed, desired=off), ()
         held = replace(weighed, desired=None, proposed=off, held_reason=mass)
@@ -295,14 +295,16 @@ def suspicions(
     and it had failed as the only one before. The company of a convict stays as it was.
     """
     alone_at = 1 + math.ceil(math.log2(seats))
-    suspects = {each.sku for each in listings if is_suspect(each.suspicion)}
+    suspects = {listing.sku for listing in listings if is_suspect(listing.suspicion)}
     if last_call_was_good:
         convicted = [
-            each for each in listings if each.suspicion > alone_at and suspects == {each.sku}
+            listing
+            for listing in listings
+            if listing.suspicion > alone_at and suspects == {listing.sku}
         ]
         if convicted:
-            return {each.id: each.suspicion for each in listings}, convicted
-    return {each.id: each.suspicion + 1 for each in listings}, []
+            return {listing.id: listing.suspicion for listing in listings}, convicted
+    return {listing.id: listing.suspicion + 1 for listing in listings}, []
 
 
 def _change_events(listing: Listing, observed: Observed) -> tuple[ListingEvent, ...]:
@@ -343,12 +345,12 @@ def _is_held_anew(listing: Listing, weighed: Weighed, events: tuple[ListingEvent
 
 
 def _withdraw(
-    listing: Listing, shown: Mapping[str, Any], now: datetime, standing: SellerSettings
+    listing: Listing, shown: Mapping[str, Any], now: datetime, settings: SellerSettings
 ) -> tuple[Weighed, tuple[ListingEvent, ...]]:
     """Let the shop show none of a part that is gone, unless too many go within a day."""
     nothing = {"quantities": dict.fromkeys(shown["quantities"], 0)}
     empty = {**shown, **nothing}
-    mass = standing.find_mass(listing, now) if moves(shown, empty) else None
+    mass = settings.find_mass(listing, now) if moves(shown, empty) else None
     if mass is None:
         # A price that waits for approval must not bring the stock back with it.
         proposed = listing.proposed and {**listing.proposed, **nothing}

@@ -52,7 +52,7 @@ class PushBatch:
         return Intent(
             id=id_,
             kind=self.kind,
-            skus=[each.sku for each in self.changes],
+            skus=[change.sku for change in self.changes],
             writes=[_plain(asdict(write)) for write in self.writes],
         )
 
@@ -84,7 +84,7 @@ def next_push_batch(push_lease: PushLease, *, handle: Callable[[str], str]) -> P
         _statuses(push_lease.changes, shop),
         # A stock call holds so much that it pays to gather; and a rise must wait for its price.
         _stock(push_lease.changes, shop, least=STOCK_MAX // 2),
-        _prices([each for each in push_lease.changes if each.sku not in in_bulk], shop),
+        _prices([change for change in push_lease.changes if change.sku not in in_bulk], shop),
         _activations(push_lease.changes, shop),
         _stock(push_lease.changes, shop),
         _creations(push_lease.changes, shop, handle),
@@ -152,7 +152,7 @@ def _look(changes: Sequence[Change], shop: Shop) -> PushBatch | None:
         return None
     if shop.locations is None:
         return PushBatch(kind=WriteKind.LOCATIONS)
-    known = _alike([each for each in changes if each.ids is not None])
+    known = _alike([change for change in changes if change.ids is not None])
     if known:
         most = max(1, CALL_POINTS // (READ_POINTS + LEVEL_POINTS * max(1, len(shop.locations))))
         return PushBatch(kind=WriteKind.READ, changes=known[: _cap(most, known)])
@@ -170,17 +170,22 @@ def _search(changes: Sequence[Change], shop: Shop) -> PushBatch:
 def _unseen(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
     """Look before writing: at whatever has no ids, or was never seen, or is to leave the shop."""
     lost = [
-        each
-        for each in changes
-        if each.ids is None and each.rival is None and (each.applied is None or each.draft is None)
+        change
+        for change in changes
+        if change.ids is None
+        and change.rival is None
+        and (change.applied is None or change.draft is None)
     ]
     if lost:
         yield _search(lost, shop)
     blind = [
-        each
-        for each in changes
-        if each.ids is not None
-        and (each.applied is None or ("status" in each.desired and "status" not in each.applied))
+        change
+        for change in changes
+        if change.ids is not None
+        and (
+            change.applied is None
+            or ("status" in change.desired and "status" not in change.applied)
+        )
     ]
     push_batch = _look(blind, shop)
     if push_batch is not None:
@@ -188,13 +193,15 @@ def _unseen(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
 
 
 def _statuses(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
-    due = _alike([each for each in changes if each.ids and needs(each, shop).status])
+    due = _alike([change for change in changes if change.ids and needs(change, shop).status])
     writes = [
         StatusWrite(
-            sku=each.sku, product=each.ids.product, status=ProductStatus(each.desired["status"])
+            sku=change.sku,
+            product=change.ids.product,
+            status=ProductStatus(change.desired["status"]),
         )
-        for each in due[: _cap(STATUSES_MAX, due)]
-        if each.ids
+        for change in due[: _cap(STATUSES_MAX, due)]
+        if change.ids
     ]
     if writes:
         yield PushBatch(kind=WriteKind.STATUS, changes=due[: len(writes)], writes=writes)
@@ -202,39 +209,43 @@ def _statuses(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
 
 def _activations(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
     """Stock an item where it was not; one at a time, for it is rare."""
-    for each in changes:
-        need = needs(each, shop)
-        if each.ids is None or waits_for_price(each, need):
+    for change in changes:
+        need = needs(change, shop)
+        if change.ids is None or waits_for_price(change, need):
             continue
         for name, quantity in need.unstocked.items():
-            write = _quantity(each, shop, name, quantity)
-            yield PushBatch(kind=WriteKind.ACTIVATE, changes=[each], writes=[write])
+            write = _quantity(change, shop, name, quantity)
+            yield PushBatch(kind=WriteKind.ACTIVATE, changes=[change], writes=[write])
 
 
 def _stock(changes: Sequence[Change], shop: Shop, *, least: int = 1) -> Iterator[PushBatch]:
     """Pack quantities across products, if there are enough; a rise waits for its price."""
     chosen: list[Change] = []
     writes: list[StockWrite] = []
-    found = {each.sku: needs(each, shop) for each in changes if each.ids}
-    ready = [each for each in changes if each.ids and not waits_for_price(each, found[each.sku])]
-    stocked = _alike([each for each in ready if found[each.sku].stock])
+    found = {change.sku: needs(change, shop) for change in changes if change.ids}
+    ready = [
+        change
+        for change in changes
+        if change.ids and not waits_for_price(change, found[change.sku])
+    ]
+    stocked = _alike([change for change in ready if found[change.sku].stock])
     most = _cap(STOCK_MAX, stocked)
-    for each in stocked:
-        stock = found[each.sku].stock
+    for change in stocked:
+        stock = found[change.sku].stock
         if writes and len(writes) + len(stock) > most:
             break
-        chosen.append(each)
-        writes += [_quantity(each, shop, name, quantity) for name, quantity in stock.items()]
+        chosen.append(change)
+        writes += [_quantity(change, shop, name, quantity) for name, quantity in stock.items()]
     if len(writes) >= least:
         yield PushBatch(kind=WriteKind.STOCK, changes=chosen, writes=writes)
 
 
 def _prices(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
-    due = _alike([each for each in changes if each.ids and needs(each, shop).price])
+    due = _alike([change for change in changes if change.ids and needs(change, shop).price])
     due = due[: _cap(PRICES_MAX, due)]
     if due:
         yield PushBatch(
-            kind=WriteKind.PRICE, changes=due, writes=[price_write(each) for each in due]
+            kind=WriteKind.PRICE, changes=due, writes=[price_write(change) for change in due]
         )
 
 
@@ -255,17 +266,17 @@ def _creations(
     changes: Sequence[Change], shop: Shop, handle: Callable[[str], str]
 ) -> Iterator[PushBatch]:
     """Make what was looked for and is not there; an empty applied state says so."""
-    for each in changes:
-        if each.ids or each.rival or each.draft is None or each.applied is None:
+    for change in changes:
+        if change.ids or change.rival or change.draft is None or change.applied is None:
             continue
-        locations, wanted = shop.locations or {}, each.desired
+        locations, wanted = shop.locations or {}, change.desired
         creation = Creation(
-            sku=each.sku,
-            shop_sku=each.shop_sku,
-            handle=handle(each.shop_sku),
-            title=each.draft.title,
-            description=each.draft.description,
-            vendor=each.draft.vendor,
+            sku=change.sku,
+            shop_sku=change.shop_sku,
+            handle=handle(change.shop_sku),
+            title=change.draft.title,
+            description=change.draft.description,
+            vendor=change.draft.vendor,
             price=Decimal(wanted["price"]),
             compare_at=money(wanted, "compare_at"),
             cost=Decimal(wanted["cost"]),
@@ -275,18 +286,18 @@ def _creations(
                 if name in locations
             },
         )
-        yield PushBatch(kind=WriteKind.CREATE, changes=[each], writes=[creation])
+        yield PushBatch(kind=WriteKind.CREATE, changes=[change], writes=[creation])
 
 
 def _alike(changes: Sequence[Change]) -> list[Change]:
     """Return those that failed least: who may be at fault goes apart from who is not."""
-    fewest = min((each.failures for each in changes), default=0)
-    return [each for each in changes if each.failures == fewest]
+    fewest = min((change.failures for change in changes), default=0)
+    return [change for change in changes if change.failures == fewest]
 
 
 def _cap(most: int, changes: Sequence[Change]) -> int:
     """Halve a parcel with each failure of those in it, until the one at fault travels alone."""
-    return max(1, most >> max((each.failures for each in changes), default=0))
+    return max(1, most >> max((change.failures for change in changes), default=0))
 
 
 def _quantity(change: Change, shop: Shop, name: str, quantity: int) -> StockWrite:

@@ -73,21 +73,23 @@ def idle(push_lease: PushLease, now: datetime) -> list[Pushed]:
     if push_lease.open or push_lease.shop.locations is None:
         return []
     pushed = []
-    for each in push_lease.changes:
-        if each.rival is not None:
-            reason = f"its shop SKU {each.shop_sku} is that of {each.rival}; import it with another"
-            pushed.append(_refused(each, reason, now))
-        if each.ids is None or each.applied is None:
+    for change in push_lease.changes:
+        if change.rival is not None:
+            reason = (
+                f"its shop SKU {change.shop_sku} is that of {change.rival}; import it with another"
+            )
+            pushed.append(_refused(change, reason, now))
+        if change.ids is None or change.applied is None:
             continue
-        if not needs(each, push_lease.shop):
-            pushed.append(Pushed(change=each, applied=each.desired))
+        if not needs(change, push_lease.shop):
+            pushed.append(Pushed(change=change, applied=change.desired))
         elif (
             push_lease.bulk
-            and each.sku in push_lease.bulk.skus
-            and lacks_only_price(each, push_lease.shop)
+            and change.sku in push_lease.bulk.skus
+            and lacks_only_price(change, push_lease.shop)
         ):
             until = push_lease.bulk.created_at + SLEEP
-            pushed.append(Pushed(change=each, retry_at=until, failures=each.failures))
+            pushed.append(Pushed(change=change, retry_at=until, failures=change.failures))
     return pushed
 
 
@@ -101,8 +103,8 @@ def lacks_only_price(change: Change, shop: Shop) -> bool:
 def unsure(push_batch: PushBatch, now: datetime) -> list[Pushed]:
     """Let the listings of a write whose answer was lost wait a moment, then be read back."""
     return [
-        Pushed(change=each, retry_at=now + READ_BACK_AFTER, failures=each.failures)
-        for each in push_batch.changes
+        Pushed(change=change, retry_at=now + READ_BACK_AFTER, failures=change.failures)
+        for change in push_batch.changes
     ]
 
 
@@ -111,23 +113,23 @@ def after_find(
 ) -> list[Pushed]:
     """Adopt what has exactly this SKU; what is not there is created, or reported."""
     pushed = []
-    for each in push_batch.changes:
-        shown = found.shown.get(each.shop_sku, ())
-        if each.shop_sku in found.unsure:
-            pushed.append(_unclear(each, now, is_alone=len(push_batch.changes) == 1))
+    for change in push_batch.changes:
+        shown = found.shown.get(change.shop_sku, ())
+        if change.shop_sku in found.unsure:
+            pushed.append(_unclear(change, now, is_alone=len(push_batch.changes) == 1))
         elif len(shown) > 1:
             reason = (
-                f"{len(shown)} variants in the shop have the SKU {each.shop_sku}; rename all but"
+                f"{len(shown)} variants in the shop have the SKU {change.shop_sku}; rename all but"
                 " one, or import this part with its three ids"
             )
-            pushed.append(_refused(each, reason, now))
+            pushed.append(_refused(change, reason, now))
         elif shown:
-            pushed.append(_seen(each, shown[0], shop))
-        elif each.draft is not None:
-            pushed.append(Pushed(change=each, applied={}, failures=each.failures))
+            pushed.append(_seen(change, shown[0], shop))
+        elif change.draft is not None:
+            pushed.append(Pushed(change=change, applied={}, failures=change.failures))
         else:
-            reason = f"no variant in the shop has the SKU {each.shop_sku}; publish the part first"
-            pushed.append(_refused(each, reason, now))
+            reason = f"no variant in the shop has the SKU {change.shop_sku}; publish the part first"
+            pushed.append(_refused(change, reason, now))
     return pushed
 
 
@@ -140,13 +142,13 @@ def after_read(
     difference is drift, reported and, with `repairs`, written again.
     """
     pushed = []
-    for each, seen in zip(push_batch.changes, shown, strict=True):
+    for change, seen in zip(push_batch.changes, shown, strict=True):
         if seen is None:
-            pushed.append(_gone(each, "the shop no longer knows its ids"))
+            pushed.append(_gone(change, "the shop no longer knows its ids"))
         elif not push_batch.is_drift_check:
-            pushed.append(_seen(each, seen, shop))
+            pushed.append(_seen(change, seen, shop))
         else:
-            pushed.append(_drift_checked(each, seen, shop, repairs=repairs))
+            pushed.append(_drift_checked(change, seen, shop, repairs=repairs))
     return pushed
 
 
@@ -158,13 +160,14 @@ def after_write(
     for write, answer in zip(push_batch.writes, said, strict=True):
         answers.setdefault(write.sku, []).append((write, answer))
     return [
-        _settle(each, answers[each.sku], push_batch.kind, shop, now) for each in push_batch.changes
+        _settle(change, answers[change.sku], push_batch.kind, shop, now)
+        for change in push_batch.changes
     ]
 
 
 def summary(pushed: Sequence[Pushed]) -> str:
     """Say in a few words what a write came to."""
-    trouble = [each.error for each in pushed if each.error]
+    trouble = [result.error for result in pushed if result.error]
     return f"{len(pushed) - len(trouble)} of {len(pushed)} done" + "".join(
         f"; {text}" for text in trouble[:1]
     )
@@ -179,7 +182,7 @@ def refuse_all(push_batch: PushBatch, reason: str, now: datetime) -> list[Pushed
                 _refused(push_batch.changes[0], reason, now), is_verified=push_batch.is_drift_check
             )
         ]
-    return [_again(each, reason) for each in push_batch.changes]
+    return [_again(change, reason) for change in push_batch.changes]
 
 
 def _settle(

@@ -220,7 +220,7 @@ def expect_all(
     products: int, throughput: Throughput, policies: Iterable[Policy]
 ) -> tuple[Expected, ...]:
     """Return what each of the once-a-day policies makes of a catalogue, then `adaptive`."""
-    daily = [expect_once_a_day(each, products, throughput) for each in policies]
+    daily = [expect_once_a_day(policy, products, throughput) for policy in policies]
     return (*daily, expect_adaptive(products, throughput))
 
 
@@ -340,7 +340,7 @@ def breaks(throughput: Throughput, policies: Iterable[Policy]) -> list[Break]:
         if least is not None:
             what = f"{policy.name}: its retry windows cannot carry {FAILING_SHARE:.0%} that fail"
             found.append(Break(products=least, what=what, policy=policy.name))
-    return sorted(found, key=lambda each: each.products)
+    return sorted(found, key=lambda break_point: break_point.products)
 
 
 def retry_seats_per_day(policy: Policy, products: int) -> int | None:

@@ -32,7 +32,7 @@ NONE: Odds = (0.0,) * len(SHARES)
 def chances(odds: Odds) -> Odds:
     """Return how likely a list of each share is, against a change of its own (odds of 1)."""
     total = 1 + sum(odds)
-    return tuple(each / total for each in odds)
+    return tuple(odd / total for odd in odds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,16 +74,16 @@ class Episode:
         if missed <= 0:
             return self
         odds = []
-        for each, share in zip(self.odds, SHARES, strict=True):
+        for chances, share in zip(self.odds, SHARES, strict=True):
             chance = share * missed + (1 - share * missed) * own_chance
             ratio = chance / own_chance if has_changed else (1 - chance) / (1 - own_chance)
-            odds.append(min(ODDS_MAX, each * ratio))
+            odds.append(min(ODDS_MAX, chances * ratio))
         return replace(self, odds=tuple(odds), answered=self.answered + 1)
 
     def explains(self, *, read_at: datetime, own_chance: float) -> float:
         """Return how likely the list explains that a companion has changed."""
         missed = self.missed_by(read_at)
-        hits = [each * share * missed for each, share in zip(self.odds, SHARES, strict=True)]
+        hits = [chances * share * missed for chances, share in zip(self.odds, SHARES, strict=True)]
         by_list = sum(hits)
         both = sum(self.odds) - by_list
         return by_list / (own_chance * (1 + both) + by_list)

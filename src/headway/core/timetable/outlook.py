@@ -71,7 +71,7 @@ def foresee(outlook: Outlook, now: datetime, wanted: Collection[Sku]) -> dict[Sk
             break
         departures = departures.at(leave_at)
         at = departures.permit_at
-        in_call = {each.sku for each in join_call(front, at, _rule_at(outlook, at))}
+        in_call = {candidate.sku for candidate in join_call(front, at, _rule_at(outlook, at))}
         found |= dict.fromkeys(left & in_call, at)
         left -= in_call
         line.read(in_call, at)
@@ -97,35 +97,35 @@ class _Line:
 
     def __post_init__(self) -> None:
         self.priorities, self.parts = {priority: [] for priority in Priority}, {}
-        for each in sorted(self.outlook.queue, key=_place):
-            self.priorities[each.priority].append(each)
-            self.parts.setdefault(each.sku, []).append(each)
+        for candidate in sorted(self.outlook.queue, key=_place):
+            self.priorities[candidate.priority].append(candidate)
+            self.parts.setdefault(candidate.sku, []).append(candidate)
 
     def front(self) -> list[Candidate]:
         """Return those who may board next, a few of each turn."""
         depth = self.outlook.rule.seats * FRONT_PER_SEAT
         return [
             Candidate(
-                id=each.id,
-                user_id=each.user_id,
-                sku=each.sku,
-                priority=each.priority,
-                next_sync_at=each.next_sync_at,
-                suspicion=each.suspicion,
+                id=listing.id,
+                user_id=listing.user_id,
+                sku=listing.sku,
+                priority=listing.priority,
+                next_sync_at=listing.next_sync_at,
+                suspicion=listing.suspicion,
             )
             for priority in self.priorities.values()
-            for each in islice(priority, depth)
+            for listing in islice(priority, depth)
         ]
 
     def read(self, skus: Collection[Sku], at: datetime) -> None:
         """Let these be read, of every seller, and take their next place."""
         for sku in skus:
-            for each in self.parts[sku]:
-                waiting = self.priorities[each.priority]
-                del waiting[bisect_left(waiting, _place(each), key=_place)]
-            self.parts[sku] = [self._again(each, at) for each in self.parts[sku]]
-            for each in self.parts[sku]:
-                insort(self.priorities[Priority.SCHEDULED], each, key=_place)
+            for listing in self.parts[sku]:
+                waiting = self.priorities[listing.priority]
+                del waiting[bisect_left(waiting, _place(listing), key=_place)]
+            self.parts[sku] = [self._again(part, at) for part in self.parts[sku]]
+            for part in self.parts[sku]:
+                insort(self.priorities[Priority.SCHEDULED], part, key=_place)
 
     def _again(self, listing: Listing, at: datetime) -> Listing:
         self.changes_open += self.outlook.policy.chance(listing, at)

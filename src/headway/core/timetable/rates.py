@@ -83,11 +83,11 @@ class Prior:
             for changes_seen, watched_days, count in cells:
                 weights = prior._weights(changes_seen, watched_days)
                 scale = count / sum(weights)
-                sums = [each + scale * weight for each, weight in zip(sums, weights, strict=True)]
+                sums = [total + scale * weight for total, weight in zip(sums, weights, strict=True)]
             prior = type(self)(
                 shares=tuple(
-                    (1 - DOUBT) * each / count_all + DOUBT * first
-                    for each, first in zip(sums, FIRST_SHARES, strict=True)
+                    (1 - DOUBT) * total / count_all + DOUBT * first
+                    for total, first in zip(sums, FIRST_SHARES, strict=True)
                 )
             )
         return prior
@@ -99,7 +99,7 @@ class Prior:
             for log_share, log_rate, rate in self._logs
         ]
         most, exp = max(logs), math.exp
-        return [exp(each - most) for each in logs]
+        return [exp(log - most) for log in logs]
 
 
 def learn(
@@ -181,8 +181,8 @@ class Recency:
     def decayed(self) -> Self:
         """Return the counts a day later: old news counts less."""
         return type(self)(
-            hits=tuple(self.KEPT_A_DAY * each for each in self.hits),
-            hits_expected=tuple(self.KEPT_A_DAY * each for each in self.hits_expected),
+            hits=tuple(self.KEPT_A_DAY * hit for hit in self.hits),
+            hits_expected=tuple(self.KEPT_A_DAY * hits for hits in self.hits_expected),
         )
 
 

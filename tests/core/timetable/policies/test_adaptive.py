@@ -148,7 +148,7 @@ def test_a_change_in_a_family_asks_a_few_companions_and_their_answers_the_others
     assert (sweep.family, sweep.limit) == ("f", 8)
     assert sweep.read_before < NOW
     policy = POLICY.informed(replace(MARKET, families={"f": family_of(lesson)}))
-    lesson = policy.learn([seen(each, has_changed=True) for each in members[1:4]])
+    lesson = policy.learn([seen(member, has_changed=True) for member in members[1:4]])
     (sweep,) = lesson.sweeps
     assert sweep.limit is None
     policy = POLICY.informed(replace(MARKET, families={"f": family_of(lesson)}))
@@ -161,11 +161,11 @@ def test_companions_that_did_not_change_are_spared_and_the_family_is_believed_le
     members = [replace(listing(f"P{n}"), family="f") for n in range(40)]
     lesson = POLICY.learn([seen(members[0], has_changed=True)])
     policy = POLICY.informed(replace(MARKET, families={"f": family_of(lesson)}))
-    lesson = policy.learn([seen(each) for each in members[1:]])
+    lesson = policy.learn([seen(member) for member in members[1:]])
     assert list(lesson.spares) == ["f"]
     assert not lesson.sweeps
     calm = POLICY.informed(replace(MARKET, families={"f": family_of(lesson)}))
-    closed = calm.learn([seen(each) for each in members[1:]])
+    closed = calm.learn([seen(member) for member in members[1:]])
     assert not closed.spares
 
 

@@ -75,7 +75,7 @@ def test_the_first_table_names_slack_and_deadline_of_every_policy() -> None:
         for line in lines
     }
     policies: list[Policy] = [POLICIES[name] for name in names]
-    assert cells["slack"] == [f"{each.slack // MINUTE} min" for each in policies]
-    hours = [f"{each.age_max // timedelta(hours=1)} h" for each in policies]
+    assert cells["slack"] == [f"{policy.slack // MINUTE} min" for policy in policies]
+    hours = [f"{policy.age_max // timedelta(hours=1)} h" for policy in policies]
     assert cells["oldest read (law L3)"] == hours
-    assert set(names) == {each.name for each in POLICIES.values() if not each.is_eager}
+    assert set(names) == {policy.name for policy in POLICIES.values() if not policy.is_eager}

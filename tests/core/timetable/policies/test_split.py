@@ -127,7 +127,7 @@ def test_a_hundred_failures_of_slot_ten_are_99_recoveries_by_half_past_ten_in_th
     for clock, recovered in recovers.items():
         window = POLICY.retry_window(at(clock), 5000)
         assert window is not None
-        waiting.sort(key=lambda each: each[0])
+        waiting.sort(key=lambda waiter: waiter[0])
         assert all(due_at < window.closes_at for due_at, _, _ in waiting)
         seat_rule, rest = waiting[: window.seats_max], waiting[window.seats_max :]
         waiting = rest + [

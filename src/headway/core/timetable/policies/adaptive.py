@@ -103,7 +103,7 @@ class Adaptive:
         if read_at is None:
             return due
         lawful = latest_due(read_at, age_max=self.age_max, slack=self.slack)
-        last = next((each for each in (read_at + DEADLINE, lawful) if each > now), due)
+        last = next((at for at in (read_at + DEADLINE, lawful) if at > now), due)
         return min(due, max(last, now + RETRY_SOONEST))
 
     def retry_window(self, now: datetime, listings: int) -> RetryWindow | None:
@@ -117,15 +117,19 @@ class Adaptive:
 
     def learn(self, seen: list[ReadResult]) -> Lesson:
         """Return what one call taught: how late the queue is, who changes again, who together."""
-        lags = [(each.at - each.listing.next_sync_at) / MINUTE for each in seen if _is_timely(each)]
+        lags = [
+            (result.at - result.listing.next_sync_at) / MINUTE
+            for result in seen
+            if _is_timely(result)
+        ]
         tally = _Tally()
-        for each in seen:
-            self._count_recency(each, tally)
-        families = {each.listing.family for each in seen if each.listing.family}
+        for result in seen:
+            self._count_recency(result, tally)
+        families = {result.listing.family for result in seen if result.listing.family}
         for name in sorted(families):
             self._count_family(
                 self.market.families.get(name, Family(name=name)),
-                [each for each in seen if each.listing.family == name],
+                [result for result in seen if result.listing.family == name],
                 tally,
             )
         return Lesson(
@@ -191,7 +195,9 @@ class Adaptive:
 
     def _count_family(self, family: Family, in_call: list[ReadResult], tally: "_Tally") -> None:
         """Go on with the family's episode, or open one, and say whom to sweep or to spare."""
-        in_call = [each for each in in_call if each.listing.last_successful_sync is not None]
+        in_call = [
+            candidate for candidate in in_call if candidate.listing.last_successful_sync is not None
+        ]
         before, at = family, in_call[0].at if in_call else None
         if at is None:
             return
@@ -212,10 +218,10 @@ class Adaptive:
 
     def _open(self, family: Family, in_call: list[ReadResult]) -> tuple[Family, list[ReadResult]]:
         """Open an episode with the change that is the most surprising; the others bear witness."""
-        changed = [each for each in in_call if each.has_changed]
+        changed = [candidate for candidate in in_call if candidate.has_changed]
         if not changed:
             return family, []
-        opener = min(changed, key=lambda each: self._rate(each.listing.evidence, each.at))
+        opener = min(changed, key=lambda result: self._rate(result.listing.evidence, result.at))
         read_at = opener.listing.last_successful_sync
         assert read_at is not None
         family = family.opened(
@@ -224,20 +230,20 @@ class Adaptive:
             rate=self._rate(opener.listing.evidence, opener.at),
             pooled=self._pooled(),
         )
-        return family, [each for each in in_call if each is not opener]
+        return family, [candidate for candidate in in_call if candidate is not opener]
 
     def _weigh(self, family: Family, in_call: list[ReadResult], tally: "_Tally") -> Family:
         """Let the companions aboard bear witness, and act on it."""
         episode = family.episode
         assert episode is not None
-        for each in in_call:
-            read_at = each.listing.last_successful_sync
+        for candidate in in_call:
+            read_at = candidate.listing.last_successful_sync
             assert read_at is not None
-            rate = self._rate(each.listing.evidence, each.at)
+            rate = self._rate(candidate.listing.evidence, candidate.at)
             episode = episode.after(
                 read_at=read_at,
-                own_chance=own_chance(rate, (each.at - read_at) / DAY),
-                has_changed=each.has_changed,
+                own_chance=own_chance(rate, (candidate.at - read_at) / DAY),
+                has_changed=candidate.has_changed,
             )
         saved_min = episode.hit_chance * self.market.round_min
         if saved_min < self.market.going_price:

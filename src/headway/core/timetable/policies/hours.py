@@ -106,8 +106,8 @@ def place_in_window(opens_at: datetime, failures: int, tried_at: datetime) -> da
 def window_at(now: datetime, openings: tuple[Opening, ...]) -> RetryWindow:
     """Return the window of this instant, given when in a day windows open."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    past = [each for each in openings if midnight + each.at <= now]
-    coming = [each for each in openings if midnight + each.at > now]
+    past = [opening for opening in openings if midnight + opening.at <= now]
+    coming = [opening for opening in openings if midnight + opening.at > now]
     last = past[-1] if past else openings[-1]
     opens_at = midnight + last.at - (timedelta(0) if past else DAY)
     closes_at = midnight + coming[0].at if coming else midnight + DAY + openings[0].at
