@@ -16,7 +16,7 @@ from headway.operations import history as event_history
 from headway.operations import listings
 from headway.store.catalog.history import (
     LIMIT_MAX,
-    SEEN,
+    OBSERVATIONS,
     SHOWN,
     HistoryEvent,
     SeriesPoint,
@@ -99,7 +99,7 @@ def history(
     part, user_id = Sku(sku), seller_id(seller)
     with open_client(server) as client:
         events, has_more = _events(client, part, user_id, kind, limit)
-        kinds = [*SEEN, *SHOWN]
+        kinds = [*OBSERVATIONS, *SHOWN]
         changes = client.call(
             event_history.history, part, seller=user_id, kind=kinds, limit=LIMIT_MAX
         ).items

@@ -50,7 +50,7 @@ RESUME = f"""
 UPDATE pauses AS pause SET until = %(now)s, is_resumed = true
 WHERE {THING} AND {IN_FORCE}
 """
-TELL = """
+ADD_EVENT = """
 INSERT INTO sync_audit_log
   (user_id, sku, sync_timestamp, event_type, new_value, error_message, created_at, actor)
 VALUES (coalesce(%(user_id)s, ''), %(sku)s, %(at)s, %(event)s, %(told)s, %(reason)s, %(now)s,
@@ -155,7 +155,7 @@ class Pauses:
                 }
                 if connection.execute(PAUSE, values).rowcount == 0:
                     raise ForbiddenError(IMPOSED)
-                _tell(connection, values, event="sync_paused", at=now)
+                _add_event(connection, values, event="sync_paused", at=now)
         self._reconcile(now, min(VERB_BATCHES_MAX, self._batches_max))
 
     def resume(
@@ -193,7 +193,7 @@ class Pauses:
                     raise ForbiddenError(IMPOSED)
                 ended[seller, sku] = connection.execute(RESUME, values).rowcount == 1
                 if ended[seller, sku]:
-                    _tell(connection, values, event="sync_resumed", at=now)
+                    _add_event(connection, values, event="sync_resumed", at=now)
             others = {
                 seller: standing(connection, now, seller=seller)
                 for seller in dict.fromkeys(seller for seller, _ in things)
@@ -280,7 +280,7 @@ def _go_on(connection: Connection[Any], now: datetime, batch: int) -> int | None
         if not is_resumed:
             # It ended by itself; the process that cleans up is not the actor.
             ended = {**values, "until": until}
-            _tell(connection, ended, event="sync_resumed", at=until, by_itself=True)
+            _add_event(connection, ended, event="sync_resumed", at=until, by_itself=True)
     return int(count)
 
 
@@ -308,7 +308,7 @@ def _thing(
     return {"kind": str(kind), "user_id": seller, "sku": sku, "supplier": supplier}
 
 
-def _tell(
+def _add_event(
     connection: Connection[Any],
     values: Mapping[str, Any],
     *,
@@ -322,4 +322,4 @@ def _tell(
         details["supplier"] = values["supplier"]
     reason = values.get("reason") or None
     more = {"event": event, "told": Jsonb(details), "reason": reason, "at": at}
-    connection.execute(TELL, {**values, **more, "by_itself": by_itself})
+    connection.execute(ADD_EVENT, {**values, **more, "by_itself": by_itself})

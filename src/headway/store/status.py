@@ -144,7 +144,7 @@ def overview(
     `seller`, what belongs to sellers is read of that one alone, through the pool `theirs`; of what
     all share there are the clock, the next call, the budget and the breaker, but no ledger.
     """
-    query = _Asked(now=now, limit_key=limit_key, minute_limit=minute_limit, seller=seller)
+    query = _OverviewQuery(now=now, limit_key=limit_key, minute_limit=minute_limit, seller=seller)
     # Two halves at once, each on one connection at a time: holding one connection while waiting for
     # another could deadlock.
     with ThreadPoolExecutor(1) as aside:
@@ -186,7 +186,7 @@ def overview(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _OverviewQuery:
     """The supplier and the seller of an overview."""
 
     now: datetime
@@ -209,7 +209,7 @@ class _Line:
 
 def _read_line(
     pool: Pool,
-    query: _Asked,
+    query: _OverviewQuery,
     *,
     queue: Callable[[Pool], SupplierQueue],
     accounts: Callable[[Pool], AccountsStatus],

@@ -18,7 +18,7 @@ from headway.clock import Clock, fresh_id, fresh_secret
 from headway.core.access import AccessGrant, Principal, Role
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConflictError, TooManyError
-from headway.store.access.secrets import SECRET_CHARS, USE_WRITTEN, digest, granted, tell
+from headway.store.access.secrets import SECRET_CHARS, USE_WRITTEN, add_event, digest, granted
 from headway.store.access.sessions import end_of_key
 from headway.store.pool import Pool, guarded
 
@@ -104,7 +104,7 @@ class ApiKeys:
         try:
             with guarded(), self._pool.connection() as connection, connection.transaction():
                 connection.execute(ADD_KEY, values)
-                tell(connection, "key_created", facts, seller=grant.seller, at=self._at(now))
+                add_event(connection, "key_created", facts, seller=grant.seller, at=self._at(now))
         except Exception as error:
             if isinstance(error.__cause__, UniqueViolation):
                 message = f"there is a key named {grant.name}; revoke it, or choose another name"
@@ -138,7 +138,7 @@ class ApiKeys:
             connection.execute(REVOKE, {"id": key.id, "now": now})
             at = self._at(now)
             facts = {"name": key.name, "prefix": key.prefix, "role": key.role}
-            tell(connection, "key_revoked", facts, seller=key.user_id, at=at)
+            add_event(connection, "key_revoked", facts, seller=key.user_id, at=at)
             end_of_key(connection, key.id, at=at)
         return replace(key, revoked_at=now)
 
@@ -165,7 +165,7 @@ class ApiKeys:
         with guarded(), self._pool.connection() as connection, connection.transaction():
             connection.execute(FORGET_LINKS, values)
             connection.execute(ADD_LINK, values)
-            tell(connection, "link_created", facts, seller=grant.seller, at=self._at(now))
+            add_event(connection, "link_created", facts, seller=grant.seller, at=self._at(now))
         return secret
 
     def take_link(self, secret: str, *, now: datetime) -> AccessGrant | None:

@@ -22,14 +22,14 @@ AccessEvent = Literal[
     "key_created", "key_revoked", "link_created", "session_begun", "session_ended"
 ]
 # The actor is the person who logs in or out, else the one that the transaction names.
-TELL = """
+ADD_EVENT = """
 INSERT INTO sync_audit_log (user_id, sync_timestamp, event_type, new_value, actor, created_at)
 VALUES (coalesce(%(user_id)s, ''), %(at)s, %(kind)s, %(new)s,
   coalesce(%(actor)s, nullif(current_setting('headway.actor', true), '')), %(at)s)
 """
 
 
-def tell(
+def add_event(
     connection: Connection[TupleRow],
     kind: AccessEvent,
     facts: Mapping[str, Any],
@@ -44,7 +44,7 @@ def tell(
         for name, value in facts.items()
     }
     values = {"user_id": seller, "at": at, "kind": kind, "new": Jsonb(details), "actor": actor}
-    connection.execute(TELL, values)
+    connection.execute(ADD_EVENT, values)
 
 
 def digest(secret: str) -> bytes:

@@ -17,7 +17,7 @@ from pydantic import Field
 from headway.clock import Clock, fresh_id, fresh_secret
 from headway.core.access import AccessGrant, Principal, Role
 from headway.core.catalog.listings import SellerId
-from headway.store.access.secrets import SECRET_CHARS, USE_WRITTEN, digest, granted, tell
+from headway.store.access.secrets import SECRET_CHARS, USE_WRITTEN, add_event, digest, granted
 from headway.store.pool import Pool, guarded
 
 LOGGED_OUT, ENDED, KEY_REVOKED = "logged out", "ended by an operator", "its key was revoked"
@@ -89,7 +89,7 @@ class Sessions:
             connection.execute(FORGET, values)
             (begun,) = _sessions(connection.execute(ADD, values).fetchall())
             facts = {**_facts(begun), "expires_at": expires_at}
-            tell(
+            add_event(
                 connection,
                 "session_begun",
                 facts,
@@ -125,7 +125,7 @@ class Sessions:
         """End the session of a browser that logs out."""
         with guarded(), self._pool.connection() as connection, connection.transaction():
             ended = _ended(connection, END_MINE, {"hash": digest(secret), "now": now})
-            _tell_ended(connection, ended, LOGGED_OUT, at=self._at(now), is_own=True)
+            _add_end_events(connection, ended, LOGGED_OUT, at=self._at(now), is_own=True)
 
     def end(self, id_: str, *, now: datetime) -> BrowserSession | None:
         """End one session; None if there is no valid one."""
@@ -140,7 +140,7 @@ class Sessions:
     ) -> list[BrowserSession]:
         with guarded(), self._pool.connection() as connection, connection.transaction():
             ended = _ended(connection, statement, values)
-            _tell_ended(connection, ended, ENDED, at=self._at(now))
+            _add_end_events(connection, ended, ENDED, at=self._at(now))
         return ended
 
     def _at(self, now: datetime) -> datetime:
@@ -150,7 +150,7 @@ class Sessions:
 def end_of_key(connection: Connection[TupleRow], key_id: str, *, at: datetime) -> None:
     """End the sessions of a key, in the transaction in which it is revoked."""
     ended = _ended(connection, END_OF_KEY, {"key_id": key_id})
-    _tell_ended(connection, ended, KEY_REVOKED, at=at)
+    _add_end_events(connection, ended, KEY_REVOKED, at=at)
 
 
 def _ended(
@@ -159,7 +159,7 @@ def _ended(
     return _sessions(connection.execute(statement, values).fetchall())
 
 
-def _tell_ended(
+def _add_end_events(
     connection: Connection[TupleRow],
     ended: Sequence[BrowserSession],
     why: str,
@@ -168,7 +168,7 @@ def _tell_ended(
     is_own: bool = False,
 ) -> None:
     for session in ended:
-        tell(
+        add_event(
             connection,
             "session_ended",
             {**_facts(session), "why": why},

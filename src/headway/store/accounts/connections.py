@@ -184,7 +184,7 @@ class ConnectedShops:
             account = _account(row)
             enlist(connection, account.bare, now=now)
             if before.status == "disconnected":
-                _tell(connection, account, "account_connected", now=now)
+                _add_event(connection, account, "account_connected", now=now)
         return account
 
     def disconnect(
@@ -260,7 +260,7 @@ def disconnect(
         raise NotFoundError(_no_shop(account.user_id, account.platform))
     shop = _account(row)
     if cancelled or _account(before).status == "connected":
-        _tell(connection, shop, "account_disconnected", now=now)
+        _add_event(connection, shop, "account_disconnected", now=now)
         add_notice(
             connection,
             Topic.DISCONNECTED,
@@ -310,7 +310,7 @@ def _conflict(connection: Connection[Any], values: Mapping[str, Any]) -> Conflic
     return ConflictError(f"{owned} is the shop of {owner}; a shop has one seller")
 
 
-def _tell(
+def _add_event(
     connection: Connection[Any], account: ConnectedShop, event: str, *, now: datetime
 ) -> None:
     value = {"account": account.id, "platform": account.platform.value, "shop": account.shop}

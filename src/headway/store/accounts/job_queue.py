@@ -100,8 +100,8 @@ def queue(
         due.sort(key=lambda job: due_order(job, line.ageing))
         ahead = 0 if after is None else up_to(connection, now, line, after, platform=platform)
         views = [
-            view(replace(each, ahead_count=ahead + number), line, now)
-            for number, each in enumerate(due[:limit])
+            view(replace(position, ahead_count=ahead + number), line, now)
+            for number, position in enumerate(due[:limit])
         ]
     if len(views) < limit:
         coming = read_jobs(connection, COMING, _coming_values(lines, after, now, limit))

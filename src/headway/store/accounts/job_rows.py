@@ -142,7 +142,9 @@ def lock_seller(connection: Connection[Any], user_id: SellerId) -> None:
 
 def resume(connection: Connection[Any], account: Account, *, now: datetime) -> None:
     """Resume cancelled jobs; call this before the account's row is locked."""
-    connection.execute(RESUME, {**_whose(account, now), "first_at": first_run_at(account.id, now)})
+    connection.execute(
+        RESUME, {**_values_of(account, now), "first_at": first_run_at(account.id, now)}
+    )
 
 
 def enlist(connection: Connection[Any], account: Account, *, now: datetime) -> None:
@@ -151,7 +153,7 @@ def enlist(connection: Connection[Any], account: Account, *, now: datetime) -> N
     jobs = [(kind, JobType.INCREMENTAL) for kind in kinds]
     jobs += [(kind, JobType.BACKFILL) for kind in kinds if kind in BACKFILLED]
     values = {
-        **_whose(account, now),
+        **_values_of(account, now),
         "first_at": first_run_at(account.id, now),
         "kinds": [kind.value for kind, _ in jobs],
         "types": [job_type.value for _, job_type in jobs],
@@ -162,7 +164,7 @@ def enlist(connection: Connection[Any], account: Account, *, now: datetime) -> N
 
 def cancel(connection: Connection[Any], account: Account, reason: str, *, now: datetime) -> int:
     """Stop all jobs of an account, running ones too; return how many that were."""
-    values = {**_whose(account, now), "reason": reason}
+    values = {**_values_of(account, now), "reason": reason}
     return connection.execute(CANCEL, values).rowcount
 
 
@@ -213,7 +215,7 @@ class JobRows:
         return {id_ for (id_,) in rows}
 
 
-def _whose(account: Account, now: datetime) -> dict[str, Any]:
+def _values_of(account: Account, now: datetime) -> dict[str, Any]:
     return {"account_id": account.id, "user_id": account.user_id, "now": now}
 
 

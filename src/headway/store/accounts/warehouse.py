@@ -115,7 +115,7 @@ def _write_unreadable(
     kind: DataKind,
 ) -> None:
     """Store unreadable records; delete those that are readable again or gone."""
-    bad = _last(records.unreadable, lambda each: (each.kind, each.external_id))
+    bad = _last(records.unreadable, lambda unreadable: (unreadable.kind, unreadable.external_id))
     if bad:
         columns = ("kind", "external_id", "reason", "raw")
         connection.execute(sql.UNREADABLE, {**owner, "rows": _json(bad, columns)})
@@ -158,7 +158,7 @@ class Warehouse:
 
     def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
         """Return open orders that were not read since then, the longest ago first."""
-        values = {**_whose(account), "checked_before": checked_before, "limit": limit}
+        values = {**_owner(account), "checked_before": checked_before, "limit": limit}
         with guarded(), self._pool.connection() as connection:
             return [row[0] for row in connection.execute(sql.OPEN_ORDERS, values)]
 
@@ -170,7 +170,7 @@ class Warehouse:
     def counts(self, account: Account) -> WrittenCounts:
         """Count the records of an account, for people."""
         with guarded(), self._pool.connection() as connection:
-            row = connection.execute(sql.COUNTS, _whose(account)).fetchone()
+            row = connection.execute(sql.COUNTS, _owner(account)).fetchone()
         assert row is not None, "a count always answers"
         return WrittenCounts(**dict(zip(WrittenCounts.__dataclass_fields__, row, strict=True)))
 
@@ -178,7 +178,7 @@ class Warehouse:
         """Return unreadable records, newest first."""
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(
-                sql.UNREADABLES, {**_whose(account), "limit": limit}
+                sql.UNREADABLES, {**_owner(account), "limit": limit}
             ).fetchall()
         return [
             Unreadable(kind=kind, external_id=external_id, reason=reason, raw=raw)
@@ -204,7 +204,7 @@ def orders_standing(pool: Pool, user_id: SellerId, *, now: datetime) -> tuple[Ti
     return Tier(row[0]), int(row[1])
 
 
-def _whose(account: Account) -> Values:
+def _owner(account: Account) -> Values:
     return {"account_id": account.id, "user_id": account.user_id}
 
 
@@ -266,15 +266,15 @@ def _row(record: Any, columns: Iterable[str]) -> Values:  # noqa: ANN401 - any o
 def _dump(rows: Sequence[Values]) -> str:
     """Return rows as JSON that the database accepts; cleaning is slow, and done only if needed."""
     try:
-        text = json.dumps(rows, ensure_ascii=False, allow_nan=False, default=_told)
+        text = json.dumps(rows, ensure_ascii=False, allow_nan=False, default=_json_value)
     except ValueError:  # a number that is none
         text = ""
     if text and not UNFIT_JSON.search(text):
         return text
-    return json.dumps(_clean(rows), ensure_ascii=False, allow_nan=False, default=_told)
+    return json.dumps(_clean(rows), ensure_ascii=False, allow_nan=False, default=_json_value)
 
 
-def _told(value: object) -> Any:  # noqa: ANN401 - whatever JSON takes
+def _json_value(value: object) -> Any:  # noqa: ANN401 - whatever JSON takes
     """Return money by its digits, and instants in ISO format."""
     return dict(value) if isinstance(value, Mapping) else str(value)
 
@@ -286,7 +286,7 @@ def _clean(value: Any) -> Any:  # noqa: ANN401 - whatever JSON a platform sent
     if isinstance(value, float) and not isfinite(value):
         return str(value)
     if isinstance(value, Mapping):
-        return {_fit(str(name)): _clean(each) for name, each in value.items()}
+        return {_fit(str(name)): _clean(content) for name, content in value.items()}
     if isinstance(value, list | tuple):
         return [_clean(item) for item in value]
     return value

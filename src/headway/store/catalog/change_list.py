@@ -245,7 +245,7 @@ def _page(
         if mark is None or len(merged) > limit:
             break
     shown = list(merged.items())[:limit]
-    changes = _told(shown, _aftermath(connection, [key for key, _ in shown], now))
+    changes = _with_results(shown, _aftermath(connection, [key for key, _ in shown], now))
     if len(merged) > limit:
         return ChangePage(items=changes, next_cursor=changes[-1].cursor)
     return ChangePage(items=changes, next_cursor=None if mark is None else mark.cursor)
@@ -291,7 +291,7 @@ def _walk(
     return _Mark(at=last[0], user_id=last[1], sku=last[2], is_shown=False)
 
 
-def _told(
+def _with_results(
     shown: Sequence[tuple[Place, dict[str, Any]]], after: _Aftermath
 ) -> tuple[ObservedChange, ...]:
     """Return each change with its result, newest first."""

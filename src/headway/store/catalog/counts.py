@@ -11,8 +11,8 @@ from headway.store.sampling import share_of
 
 COUNT_MAX = 10_000
 # A seller's listings are all counted up to so many; of more, a fair sample.
-THEIRS_ALL_MAX = 4_000
-THEIRS_SOME = 1_500
+SELLER_ALL_MAX = 4_000
+SELLER_SAMPLE = 1_500
 PAUSED, PARKED, UNREAD, STALE = -3, -2, -1, 24
 
 # Whole hours since the last good read, or what else it stands for.
@@ -27,7 +27,7 @@ FROM product_sync_schedule TABLESAMPLE SYSTEM (%(percent)s)
 WHERE is_active OR sync_status = 'parked' GROUP BY 1
 """
 # One seller's rows: all of them, or a random sample.
-THEIR_AGES = f"""
+SELLER_AGES = f"""
 SELECT {AGE}, count(*), min(last_successful_sync) FILTER (WHERE consecutive_failures = 0),
   count(*) FILTER (WHERE is_active AND NOT is_paused AND sync_status <> 'syncing'
     AND next_sync_at < %(late)s),
@@ -45,7 +45,7 @@ SELECT row.* FROM (SELECT user_id, sku FROM listing_search WHERE user_id = %(sel
 CROSS JOIN LATERAL (SELECT * FROM product_sync_schedule AS row
   WHERE row.user_id = theirs.user_id AND row.sku = theirs.sku LIMIT 1) AS row
 """
-THEIR_SIZE = "SELECT listing_count FROM profiles WHERE user_id = %(seller)s"
+SELLER_SIZE = "SELECT listing_count FROM profiles WHERE user_id = %(seller)s"
 BEHIND = f"""
 SELECT
   (SELECT count(*) FROM (SELECT FROM {LINES} CROSS JOIN LATERAL (
@@ -88,7 +88,7 @@ def count_listings(
 ) -> tuple[ListingCounts, tuple[int, ...], datetime | None]:
     """Count listings by the age of their last good read; a large table is sampled."""
     if seller is not None:
-        return _their_counts(connection, now, slack, seller)
+        return _seller_counts(connection, now, slack, seller)
     share = share_of(connection, "product_sync_schedule")
     rows = connection.execute(AGES, {"now": now, "percent": share.percent}).fetchall()
     counted, is_estimate = sum(count for _, count, _ in rows), share.is_estimate
@@ -115,14 +115,14 @@ def count_listings(
     return counts, ages_h, min(oldest, default=None)
 
 
-def _their_counts(
+def _seller_counts(
     connection: Connection, now: datetime, slack: timedelta, seller: SellerId
 ) -> tuple[ListingCounts, tuple[int, ...], datetime | None]:
-    bounds = {"all": THEIRS_ALL_MAX, "some": THEIRS_SOME}
+    bounds = {"all": SELLER_ALL_MAX, "some": SELLER_SAMPLE}
     values = {"now": now, "late": now - slack, "seller": seller, **bounds}
-    (listed,) = connection.execute(THEIR_SIZE, values).fetchone() or (0,)
-    is_large = listed > THEIRS_ALL_MAX
-    statement = THEIR_AGES.format(theirs=SOME_OF_THEM if is_large else ALL_OF_THEM)
+    (listed,) = connection.execute(SELLER_SIZE, values).fetchone() or (0,)
+    is_large = listed > SELLER_ALL_MAX
+    statement = SELLER_AGES.format(theirs=SOME_OF_THEM if is_large else ALL_OF_THEM)
     rows = connection.execute(statement, values).fetchall()
     counted = sum(row[1] for row in rows)
     weight = listed / counted if is_large and counted else 1.0
@@ -142,7 +142,7 @@ def _their_counts(
         overdue=overdue,
         in_call=in_call,
         paused=by_age.get(PAUSED, 0),
-        is_estimate=is_large or counted >= THEIRS_ALL_MAX,
+        is_estimate=is_large or counted >= SELLER_ALL_MAX,
     )
     oldest = [row[2] for row in rows if row[0] >= 0 and row[2] is not None]
     return counts, ages_h, min(oldest, default=None)

@@ -66,7 +66,7 @@ CROSS JOIN LATERAL (SELECT * FROM call_ledger
       ORDER BY begun_at DESC LIMIT %(calls)s) AS recent
 WHERE %(sku)s = ANY(skus) ORDER BY begun_at DESC LIMIT %(rows)s
 """
-SEEN = ("first_observed", "price_changed", "cost_changed", "quantity_changed", "not_listed")
+OBSERVATIONS = ("first_observed", "price_changed", "cost_changed", "quantity_changed", "not_listed")
 SHOWN = ("product_published", "shopify_updated", "drift_found")
 
 
@@ -127,7 +127,7 @@ class HistoryQueries:
     ) -> HistoryPage:
         """Return the next events of a SKU, the newest first; raises InvalidError for a cursor."""
         limit = max(1, min(limit, LIMIT_MAX))
-        query = _Asked(seller=seller, kinds=kinds, after=_after(cursor), is_back=True)
+        query = _EventFilter(seller=seller, kinds=kinds, after=_after(cursor), is_back=True)
         values = {**query.values, "sku": sku, "rows": limit + 1}
         with guarded(), self._pool.connection() as connection:
             reader = connection.cursor(row_factory=class_row(HistoryEvent))
@@ -150,17 +150,22 @@ class HistoryQueries:
 
         Of more points than asked for, the last of each of so many equal spans is kept.
         """
-        values = {"sku": sku, "seller": seller, "kinds": [*SEEN, *SHOWN], "most": EVENTS_MAX}
+        values = {
+            "sku": sku,
+            "seller": seller,
+            "kinds": [*OBSERVATIONS, *SHOWN],
+            "most": EVENTS_MAX,
+        }
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(CHANGES, {**values, "since": since}).fetchall()[::-1]
             begin = rows[0][0] if len(rows) == EVENTS_MAX else since
             before = connection.execute(BEFORE, {**values, "since": begin}).fetchall()
         known = _Known()
         for _, kind, new in before:
-            known = known.told(kind, new or {})
+            known = known.with_event(kind, new or {})
         points = [known.at(begin)] if before else []
         for at, kind, new in rows:
-            known = known.told(kind, new or {})
+            known = known.with_event(kind, new or {})
             if points and points[-1].at == at:
                 points.pop()
             points.append(known.at(at))
@@ -176,7 +181,7 @@ class HistoryQueries:
         kinds: Collection[str] = (),
     ) -> Iterator[HistoryEvent]:
         """Yield every event from `since` until just before `until`, the oldest first."""
-        query = _Asked(seller=seller, sku=sku, since=since, until=until)
+        query = _EventFilter(seller=seller, sku=sku, since=since, until=until)
         while True:
             with guarded(), self._pool.connection() as connection:
                 reader = connection.cursor(row_factory=class_row(HistoryEvent))
@@ -207,14 +212,14 @@ def series_of(events: Iterable[HistoryEvent]) -> tuple[SeriesPoint, ...]:
     """Return price and stock over time from one seller's events of a part, the oldest first."""
     known, points = _Known(), []
     for event in events:
-        if event.kind in {*SEEN, *SHOWN}:
-            known = known.told(event.kind, event.new or {})
+        if event.kind in {*OBSERVATIONS, *SHOWN}:
+            known = known.with_event(event.kind, event.new or {})
             points.append(known.at(event.at))
     return tuple(points)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _EventFilter:
     """Filters on events, as conditions and their values."""
 
     seller: SellerId | None = None
@@ -265,7 +270,7 @@ class _Known:
     shop_price: Decimal | None = None
     shop_quantities: Mapping[str, int] | None = None
 
-    def told(self, kind: str, new: Mapping[str, Any]) -> "_Known":
+    def with_event(self, kind: str, new: Mapping[str, Any]) -> "_Known":
         """Return what is known after one more event; values it does not name stay."""
         quantities = new.get("quantities")
         if kind in SHOWN:

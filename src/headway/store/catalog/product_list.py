@@ -152,7 +152,7 @@ class ProductSort:
                 f"found.{column}" for column in self.by if column not in ("user_id", "sku")
             )
             chosen = f"SELECT row.*, {marks} FROM ({chosen}) AS found JOIN product_sync_schedule AS row USING (user_id, sku)"  # noqa: E501
-        marks = ", ".join(f"row.{each} AS mark_{number}" for number, each in enumerate(self.by))
+        marks = ", ".join(f"row.{name} AS mark_{number}" for number, name in enumerate(self.by))
         return VIEW.format(chosen=chosen, order=self.sorting, marks=marks)
 
     def of(self, seller: SellerId | None) -> "ProductSort":
@@ -201,13 +201,13 @@ ORDERS = {
         **TIMED,
     ),
 }
-FOUND = """(SELECT *, CASE WHEN starts_with(sku_lower, %(piece)s) THEN 0 ELSE 1 END AS rank
+MATCHES = """(SELECT *, CASE WHEN starts_with(sku_lower, %(piece)s) THEN 0 ELSE 1 END AS rank
   FROM listing_search_matches(%(piece)s, %(seller)s))"""
-FOUND_ROWS = f"""(SELECT row.*, found.rank, found.sku_lower FROM {FOUND} AS found
+MATCHED_ROWS = f"""(SELECT row.*, found.rank, found.sku_lower FROM {MATCHES} AS found
   JOIN product_sync_schedule AS row USING (user_id, sku))"""
 LOOKED_UP = ProductSort(
     name="found",
-    table=FOUND,
+    table=MATCHES,
     is_schedule=False,
     where="true",
     by=("rank", "sku_lower", "user_id", "sku"),
@@ -284,7 +284,7 @@ def _way(piece: Piece, plain: ProductSort, cursor: str | None) -> ProductSort:
     """Choose how to search for a text; a list keeps the way it started with."""
     ways: tuple[ProductSort, ...] = (LOOKED_UP, BEGINNING, ELSEWHERE)
     if plain is not ALL:
-        matches = replace(LOOKED_UP, table=FOUND_ROWS, is_schedule=True, where=plain.where)
+        matches = replace(LOOKED_UP, table=MATCHED_ROWS, is_schedule=True, where=plain.where)
         ways = (matches, replace(plain, only=HOLDS))
     if cursor is None:
         return ways[1 if piece.is_common else 0]

@@ -214,12 +214,12 @@ def _judge(
 ) -> list[ImportedPart]:
     """Decide about each part: published, under way, to be requested, or refused."""
     rows = connection.execute(STANDINGS, {"seller": user_id, "skus": skus}).fetchall()
-    found = {row[0]: _standing(*row, form=form) for row in rows}
-    values = _columns(user_id, [part for part in found.values() if part.status == "requested"])
+    known = {row[0]: _standing(*row, form=form) for row in rows}
+    values = _columns(user_id, [part for part in known.values() if part.status == "requested"])
     owners = defaultdict(set)
     for name, sku in connection.execute(OWNERS, values):
         owners[name].add(sku)
-    parts = [_unless_taken(found[sku], owners) for sku in skus]
+    parts = [_unless_taken(known[sku], owners) for sku in skus]
     rivals = defaultdict(list)
     for part in parts:
         if part.status == "requested":

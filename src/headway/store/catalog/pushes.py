@@ -92,7 +92,7 @@ ARE_LISTED = """
 SELECT EXISTS (SELECT FROM listing_state
   WHERE user_id = %(user_id)s AND sku = ANY (%(skus)s) AND desired IS NOT NULL)
 """
-UNSEEN = (
+UNVERIFIED = (
     CHANGES
     + f"""AND state.applied IS NOT NULL AND product.shopify_variant_id IS NOT NULL
   AND coalesce(state.verified_at, '-infinity') < %(before)s AND state.sku <> ALL (%(in_bulk)s)
@@ -195,7 +195,7 @@ class Pushes:
             )
             if not unsure and not changes and may_drift_check:
                 values["in_bulk"] = list(bulk.skus) if bulk else []
-                drift_check = read_changes(connection, UNSEEN, values)
+                drift_check = read_changes(connection, UNVERIFIED, values)
                 connection.execute(DRIFT_CHECKS, {"id": shop.id, "next": now + DRIFT_CHECK_EVERY})
         return PushLease(
             shop=leased,
@@ -256,7 +256,7 @@ class Pushes:
             "forgets_locations": forgets_locations,
             "locations": None if locations is None else json.dumps(dict(locations)),
             "skus": [push.change.sku for push in pushed],
-            "rows": json.dumps([_told(push) for push in pushed]),
+            "rows": json.dumps([_columns(push) for push in pushed]),
             "events": json.dumps([fact for push in pushed for fact in _facts(push)]),
             "ends": json.dumps([{"id": i, "state": s, "result": r} for i, s, r in ends]),
             "narrows": json.dumps(changed),
@@ -300,7 +300,7 @@ def _intent(row: Sequence[Any]) -> Intent:
     return Intent(id=id_, kind=WriteKind(kind), skus=skus)
 
 
-def _told(push: Pushed) -> dict[str, Any]:
+def _columns(push: Pushed) -> dict[str, Any]:
     """Return the result for one listing in the columns of push_settle.sql."""
     change, ids = push.change, push.ids
     return {

@@ -31,7 +31,7 @@ NAMED_MAX = 5
 WOULD = "would be rolled back"
 Key = tuple[SellerId, Sku]
 
-ASKED = "unnest(%(user_ids)s::text[], %(skus)s::text[]) AS asked (user_id, sku)"
+REQUESTED = "unnest(%(user_ids)s::text[], %(skus)s::text[]) AS asked (user_id, sku)"
 HELD = """
 SELECT user_id, sku, held_reason, held_at, desired, coalesce(proposed, observed),
   proposed IS NOT NULL
@@ -61,7 +61,7 @@ SELECT sku, array_agg(user_id ORDER BY user_id) FROM product_sync_schedule
 WHERE sku = ANY(%(skus)s) GROUP BY sku
 """
 LOCK = f"""
-SELECT row.user_id, row.sku FROM product_sync_schedule AS row JOIN {ASKED} USING (user_id, sku)
+SELECT row.user_id, row.sku FROM product_sync_schedule AS row JOIN {REQUESTED} USING (user_id, sku)
 ORDER BY row.id FOR UPDATE OF row
 """
 END_LEASES = f"""
@@ -69,19 +69,19 @@ UPDATE product_sync_schedule AS row SET
   sync_status = CASE last_sync_status WHEN 'pending' THEN 'pending' WHEN 'failed' THEN 'failed'
                 ELSE 'success' END,
   fence = row.fence + 1, lease_owner = NULL, lease_until = NULL
-FROM {ASKED}
+FROM {REQUESTED}
 WHERE row.user_id = asked.user_id AND row.sku = asked.sku AND row.sync_status = 'syncing'
 """
 READ = f"""
 SELECT user_id, sku, state.observed, state.desired, state.proposed, state.rejected,
   state.held_reason
-FROM {ASKED} JOIN listing_state AS state USING (user_id, sku)
+FROM {REQUESTED} JOIN listing_state AS state USING (user_id, sku)
 ORDER BY user_id, sku FOR UPDATE OF state
 """
 # The state that the shop had then: after the last write before that instant, or else before the
 # first one after it.
 HISTORY = f"""
-SELECT asked.user_id, asked.sku, coalesce(earlier.state, later.state) FROM {ASKED}
+SELECT asked.user_id, asked.sku, coalesce(earlier.state, later.state) FROM {REQUESTED}
 LEFT JOIN LATERAL (
   SELECT new_value AS state FROM sync_audit_log AS log
   WHERE log.user_id = asked.user_id AND log.sku = asked.sku AND log.sync_timestamp <= %(to)s
@@ -124,7 +124,7 @@ WITH revived AS (
   UPDATE product_sync_schedule AS row SET is_active = true, sync_status = 'pending',
     consecutive_failures = 0, missing_count = 0, suspicion = 0, last_error = NULL,
     priority = 'manual', next_sync_at = %(now)s, updated_at = %(now)s
-  FROM {ASKED}
+  FROM {REQUESTED}
   WHERE row.user_id = asked.user_id AND row.sku = asked.sku AND row.sync_status = 'parked'
   RETURNING row.user_id, row.sku
 ), wanted AS (
@@ -313,10 +313,10 @@ class Review:
         """
         assert (skus is None) != (since is None), "either listings or an instant"
         with self._transaction() as connection:
-            asked: Iterable[Key] = [(user_id, sku) for sku in skus or ()]
+            requested: Iterable[Key] = [(user_id, sku) for sku in skus or ()]
             if since is not None:
-                asked = connection.execute(CHANGED_KEYS, {"user_id": user_id, "since": since})
-            keys = _lock(connection, asked)
+                requested = connection.execute(CHANGED_KEYS, {"user_id": user_id, "since": since})
+            keys = _lock(connection, requested)
             rows = connection.execute(HISTORY, {**_columns(keys), "to": to}).fetchall()
             past = {(seller, sku): state for seller, sku, state in rows}
 
@@ -347,9 +347,9 @@ class Review:
             yield connection
 
 
-def _lock(connection: Connection, asked: Iterable[Key]) -> list[Key]:
+def _lock(connection: Connection, requested: Iterable[Key]) -> list[Key]:
     """Lock these listings until the transaction ends; raise NotFoundError for unknown SKUs."""
-    keys = list(dict.fromkeys(asked))
+    keys = list(dict.fromkeys(requested))
     known = set(connection.execute(LOCK, _columns(keys)).fetchall())
     unknown = [(seller, sku) for seller, sku in keys if (seller, sku) not in known]
     if unknown:
@@ -398,7 +398,7 @@ def _revive(connection: Connection, keys: Sequence[Key], now: datetime) -> list[
     pauses = standing(connection, now)
     bought = Suppliers(Lent(connection)).of_sellers({seller for seller, _ in keys})
 
-    def said(seller: SellerId, sku: Sku) -> str:
+    def outcome(seller: SellerId, sku: Sku) -> str:
         pause = longest(
             pause for pause in pauses if pause.covers(seller, sku) and pause.reaches(bought[seller])
         )
@@ -410,7 +410,7 @@ def _revive(connection: Connection, keys: Sequence[Key], now: datetime) -> list[
             user_id=seller,
             sku=sku,
             is_done=(seller, sku) in revived,
-            said=said(seller, sku),
+            said=outcome(seller, sku),
             old=revived.get((seller, sku), (None, None))[0],
             new=revived.get((seller, sku), (None, None))[1],
         )

@@ -87,7 +87,7 @@ INSERT INTO profiles (user_id, tier, created_at, updated_at)
 VALUES (%(user_id)s, %(tier)s, %(now)s, %(now)s)
 ON CONFLICT (user_id) DO UPDATE SET tier = excluded.tier, updated_at = excluded.updated_at
 """
-TELL_TIER = """
+TIER_EVENT = """
 INSERT INTO sync_audit_log
   (user_id, sync_timestamp, event_type, old_value, new_value, created_at)
 VALUES (%(user_id)s, %(now)s, 'tier_set', jsonb_build_object('tier', %(old)s::text),
@@ -188,7 +188,7 @@ class Sellers:
             connection.execute(SET_TIER, values)
             old = Tier.FREE.value if row is None else row[0]
             if old != tier.value:
-                connection.execute(TELL_TIER, {**values, "old": old})
+                connection.execute(TIER_EVENT, {**values, "old": old})
         return lifted
 
     def approve_mass(self, user_id: SellerId, until: datetime, now: datetime) -> None:

@@ -206,7 +206,7 @@ def storefront_status(
 
     What calls have used is read before: a connection with tenant isolation cannot read the limits.
     """
-    condition = _whose(seller)
+    condition = _of_seller(seller)
     values = {
         "shops": ROWS_SHOWN,
         "rows": ROWS_SHOWN,
@@ -239,11 +239,11 @@ def shop_calls(
 ) -> "ShopCallStats":
     """Read what calls to the shops that are shown have used."""
     values = {"shops": ROWS_SHOWN, "seller": seller}
-    shops = connection.execute(DOMAINS.format(whose=_whose(seller)), values).fetchall()
+    shops = connection.execute(DOMAINS.format(whose=_of_seller(seller)), values).fetchall()
     return ShopCallStats.read(connection, [resource_of(shop) for (shop,) in shops], now)
 
 
-def _whose(seller: SellerId | None) -> str:
+def _of_seller(seller: SellerId | None) -> str:
     return "" if seller is None else "AND user_id = %(seller)s"
 
 

@@ -54,7 +54,7 @@ UPDATE product_sync_schedule AS row SET supplier = %(name)s, fence = row.fence +
     WHEN last_sync_status IN ('pending', 'failed') THEN last_sync_status ELSE 'success' END
 FROM theirs WHERE row.id = theirs.id
 """
-TELL = """
+ADD_EVENT = """
 INSERT INTO sync_audit_log
   (user_id, sync_timestamp, event_type, old_value, new_value, created_at)
 VALUES (%(user_id)s, %(now)s, %(kind)s, %(old)s, %(new)s, %(now)s)
@@ -149,7 +149,7 @@ class Suppliers:
                     f"{row.name} is, or was, asked by another client id or at another address; add"
                     " this one under another name"
                 )
-            connection.execute(TELL, _event("supplier_added", new=details, now=now))
+            connection.execute(ADD_EVENT, _event("supplier_added", new=details, now=now))
         return bool(added[0])
 
     def remove(self, name: SupplierName, *, now: datetime) -> None:
@@ -165,7 +165,7 @@ class Suppliers:
                 )
             connection.execute(UNPAUSE, {"name": name})
             connection.execute(REMOVE, {"name": name, "now": now})
-            connection.execute(TELL, _event("supplier_removed", old={"name": name}, now=now))
+            connection.execute(ADD_EVENT, _event("supplier_removed", old={"name": name}, now=now))
 
     def give(self, name: SupplierName, user_id: SellerId, *, now: datetime) -> int:
         """Assign a supplier to a seller; return how many listings that changed.
@@ -185,7 +185,7 @@ class Suppliers:
             connection.execute(CHOOSE, values)
             moved = connection.execute(MOVE, values).rowcount
             event = _event("supplier_chosen", old={"name": old}, new={"name": name}, now=now)
-            connection.execute(TELL, {**event, "user_id": user_id})
+            connection.execute(ADD_EVENT, {**event, "user_id": user_id})
         return moved
 
 

@@ -62,11 +62,11 @@ class DayDemand:
         lent = self._pool.connection() if connection is None else nullcontext(connection)
         with guarded(), lent as borrowed:
             rows = borrowed.execute(WANTED, {"platform": platform.value}).fetchall()
-        wanted = dict.fromkeys(DayShare, 0.0)
+        by_share = dict.fromkeys(DayShare, 0.0)
         for tier, kind, calls in rows:
             share = DayShare.PAID if Tier(tier).is_paid else DayShare.FREE
-            wanted[share] += calls * (DAY / interval(Tier(tier), DataKind(kind), self._rule))
-        return wanted
+            by_share[share] += calls * (DAY / interval(Tier(tier), DataKind(kind), self._rule))
+        return by_share
 
 
 def used_by_share(connection: Connection[Any], key: str, now: datetime) -> Mapping[DayShare, float]:

@@ -111,7 +111,7 @@ SELECT concat_ws(' ', oid, {FRAGILE}) FROM pg_database WHERE datname = current_d
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _PeekedRow:
     """A row read without a lock, our clock before the read, and the server's clock."""
 
     state: LimitState
@@ -119,7 +119,7 @@ class _Seen:
     started_at: datetime
     xmin: str
     before_s: float
-    told_us: int
+    server_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +147,12 @@ class PostgresLimiter(LimiterVerbs):
         self.jitter = jitter
         self._pool = pool
         self._clock = clock
-        self._rules = {key: _rules(one) for key, one in self.resources.items()}
+        self._rules = {key: _rules(limited) for key, limited in self.resources.items()}
         self._created: set[str] = set()
-        self._seen: dict[str, tuple[float, int]] = {}
+        self._clocks: dict[str, tuple[float, int]] = {}
         self._lineage: tuple[datetime, str] | None = None
         self._locks_left: dict[str, int] = {}
-        self._kept: dict[str, _Seen] = {}
+        self._kept: dict[str, _PeekedRow] = {}
 
     def know(self, resource: Resource) -> None:
         """Add a resource after the start, such as a shop's bucket."""
@@ -175,7 +175,7 @@ class PostgresLimiter(LimiterVerbs):
             self._doubt()
             raise
         answer, clocks = done
-        self._seen.update(dict.fromkeys(keys, clocks))
+        self._clocks.update(dict.fromkeys(keys, clocks))
         return answer
 
     def within(self, connection: Connection) -> "LimiterWithin":
@@ -199,7 +199,7 @@ class PostgresLimiter(LimiterVerbs):
         except StoreError:
             self._doubt()
             raise
-        self._seen.update(dict.fromkeys(keys, clocks))
+        self._clocks.update(dict.fromkeys(keys, clocks))
         return answer
 
     def create(self, keys: Sequence[str]) -> None:
@@ -271,14 +271,14 @@ class PostgresLimiter(LimiterVerbs):
         self,
         conn: Connection,
         key: str,
-        row: _Seen,
+        row: _PeekedRow,
         transition: Transition[T],
         report: CallReport | None,
     ) -> tuple[T, tuple[float, int]] | None:
         """Write the result of the transition if the row is still the same; None if not."""
-        step_us = find_step_us(self._seen.get(key), self._clock.monotonic(), row.told_us)
+        step_us = find_step_us(self._clocks.get(key), self._clock.monotonic(), row.server_us)
         opened = enter(
-            self.resources, {key: row.state}, now_us=row.told_us, steps_us={key: step_us}
+            self.resources, {key: row.state}, now_us=row.server_us, steps_us={key: step_us}
         )
         moved = transition(opened.states, opened.answer)
         notes = (*opened.notes, *moved.notes)
@@ -300,25 +300,25 @@ class PostgresLimiter(LimiterVerbs):
             return None
         if not self._clock.is_real:
             self._kept[key] = replace(row, state=state, xmin=swapped[0])
-        return moved.answer, (row.before_s, row.told_us)
+        return moved.answer, (row.before_s, row.server_us)
 
-    def _peek(self, conn: Connection, key: str) -> _Seen | None:
+    def _peek(self, conn: Connection, key: str) -> _PeekedRow | None:
         """Read the row and the clock; None if anything about it is unusual."""
         before_s = self._clock.monotonic()
         row = conn.execute(PEEK, {"limit_key": key}).fetchone()
         if row is None:
             return None
-        rules, stored, lineage, started_at, xmin, told_us = row
+        rules, stored, lineage, started_at, xmin, server_us = row
         is_known = (started_at, lineage) == self._lineage and rules == self._rules[key]
         if not is_known or not stored:
             return None
-        peeked = _Seen(load(stored), lineage, started_at, xmin, before_s, told_us)
+        peeked = _PeekedRow(load(stored), lineage, started_at, xmin, before_s, server_us)
         return peeked if self._clock.is_real else self._now(peeked)
 
-    def _now(self, row: _Seen) -> _Seen:
+    def _now(self, row: _PeekedRow) -> _PeekedRow:
         """Return the row with the current time of a virtual clock."""
         clock = self._clock
-        return replace(row, before_s=clock.monotonic(), told_us=at_us(clock.now()))
+        return replace(row, before_s=clock.monotonic(), server_us=at_us(clock.now()))
 
     def _operate(
         self,
@@ -341,7 +341,7 @@ class PostgresLimiter(LimiterVerbs):
             {key: row.state for key, row in rows.items()},
             now_us=now_us,
             strange=[key for key, row in rows.items() if row.lineage != lineage],
-            steps_us={key: find_step_us(self._seen.get(key), after_s, now_us) for key in keys},
+            steps_us={key: find_step_us(self._clocks.get(key), after_s, now_us) for key in keys},
         )
         moved = transition(opened.states, opened.answer)
         self._write(conn, rows, {**opened.states, **moved.states}, lineage, opened.answer)

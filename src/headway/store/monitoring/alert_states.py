@@ -39,7 +39,7 @@ ON CONFLICT (name, subject) DO UPDATE SET severity = excluded.severity,
 DROP = "DELETE FROM alert_states WHERE name = %(name)s AND subject = %(subject)s"
 FORGET = "DELETE FROM alert_states WHERE resolved_at < %(before)s"
 # The seller of what concerns everybody is ''.
-TELL = """
+ADD_EVENT = """
 INSERT INTO sync_audit_log (user_id, sync_timestamp, event_type, new_value, actor, created_at)
 VALUES (%(seller)s, %(now)s, %(kind)s, %(value)s, 'watch', %(now)s)
 """
@@ -53,7 +53,7 @@ class AlertStates:
         self._pool = pool
 
     def update(
-        self, found: Sequence[Alert], now: datetime, *, write: Write = lambda _change: None
+        self, alerts: Sequence[Alert], now: datetime, *, write: Write = lambda _change: None
     ) -> Sequence[AlertChange] | None:
         """Update the states; return the changes, or None if another process is updating them.
 
@@ -63,7 +63,7 @@ class AlertStates:
             if connection.execute(ALONE).fetchone() != (True,):
                 return None
             states = _load(connection, now)
-            decision = next_states(states, found, now)
+            decision = next_states(states, alerts, now)
             before = {state.key: state for state in states}
             for state in decision.kept:
                 if before.get(state.key) != state:
@@ -132,7 +132,7 @@ def _values(state: AlertState) -> dict[str, Any]:
 
 def _log_change(connection: Connection[Any], change: AlertChange, now: datetime) -> None:
     alert = change.state.alert
-    told = {
+    details = {
         "alert": alert.name,
         "subject": alert.subject,
         "severity": alert.severity.value,
@@ -143,9 +143,9 @@ def _log_change(connection: Connection[Any], change: AlertChange, now: datetime)
         "seller": alert.seller or "",
         "now": now,
         "kind": "alert_resolved" if is_over else "alert_fired",
-        "value": Jsonb(told),
+        "value": Jsonb(details),
     }
-    connection.execute(TELL, values)
+    connection.execute(ADD_EVENT, values)
 
 
 def _queue_message(connection: Connection[Any], change: AlertChange, write: Write) -> None:

@@ -117,12 +117,12 @@ class Notices:
         return [
             Notice(
                 id=id_,
-                user_id=SellerId(whose),
+                user_id=SellerId(seller_id),
                 topic=Topic(topic),
                 subject=subject,
                 text=text,
                 created_at=created_at,
                 delivered_at=delivered_at,
             )
-            for id_, whose, topic, subject, text, created_at, delivered_at in rows
+            for id_, seller_id, topic, subject, text, created_at, delivered_at in rows
         ]

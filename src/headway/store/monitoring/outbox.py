@@ -30,7 +30,7 @@ WITHDRAW = """
 DELETE FROM outbox WHERE starts_with(key, %(begins_with)s) AND ended_at IS NULL
   AND delivered = '{}' AND tries = 0
 """
-TOLD = "SELECT EXISTS (SELECT FROM outbox WHERE starts_with(key, %(begins_with)s))"
+IS_STORED = "SELECT EXISTS (SELECT FROM outbox WHERE starts_with(key, %(begins_with)s))"
 CLAIM = """
 UPDATE outbox SET lease_until = %(lease_until)s, tries = tries + 1
 WHERE id = (SELECT id FROM outbox WHERE ended_at IS NULL AND due_at <= %(now)s
@@ -67,7 +67,7 @@ SELECT user_id, 'price_held', user_id || ' ' || to_char(max(held_at) AT TIME ZON
 FROM listing_state WHERE held_reason IS NOT NULL GROUP BY user_id
 ON CONFLICT ON CONSTRAINT notices_unique DO NOTHING
 """
-UNTOLD = """
+UNREPORTED = """
 SELECT id::text, user_id, topic, text FROM notices
 WHERE delivered_at IS NULL AND created_at > %(since)s
   AND NOT EXISTS (SELECT FROM outbox WHERE notice_id = notices.id)
@@ -94,7 +94,7 @@ def withdraw(connection: Connection[Any], begins_with: str) -> bool:
     """Delete unsent messages, in the caller's transaction; return True if none was sent."""
     values = {"begins_with": begins_with}
     taken = connection.execute(WITHDRAW, values).rowcount
-    return taken > 0 and connection.execute(TOLD, values).fetchone() == (False,)
+    return taken > 0 and connection.execute(IS_STORED, values).fetchone() == (False,)
 
 
 class Outbox:
@@ -107,7 +107,7 @@ class Outbox:
         """Store a message for every notice of the last day that has none; return how many."""
         with guarded(), self._pool.connection() as connection, connection.transaction():
             connection.execute(HELD, {"now": now})
-            rows = connection.execute(UNTOLD, {"since": now - GIVE_UP_AFTER}).fetchall()
+            rows = connection.execute(UNREPORTED, {"since": now - GIVE_UP_AFTER}).fetchall()
             return sum(
                 post(
                     connection,

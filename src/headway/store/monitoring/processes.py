@@ -18,7 +18,7 @@ from headway.store.pool import Pool, guarded
 
 SILENT = timedelta(minutes=2)
 
-TOLD = "SELECT clock_timestamp()"
+SERVER_CLOCK = "SELECT clock_timestamp()"
 SEE = """
 INSERT INTO processes AS row (id, verb, host, pid, version, migrations_known, settings,
   clock_ahead_ms)
@@ -92,7 +92,7 @@ class Processes:
         }
         with guarded(), self._pool.connection() as connection:
             asked_at = wall.now()
-            server_at = connection.execute(TOLD).fetchall()[0][0]
+            server_at = connection.execute(SERVER_CLOCK).fetchall()[0][0]
             ahead = -clock_offset(server_at, asked_at=asked_at, answered_at=wall.now())
             values["ahead_ms"] = ahead / timedelta(milliseconds=1)
             connection.execute(SEE, values)

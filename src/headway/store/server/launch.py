@@ -189,9 +189,9 @@ def _nobody() -> tuple[int, int]:
     return entry.pw_uid, entry.pw_gid
 
 
-def free_port(wanted: int = 0) -> int:
+def free_port(preferred: int = 0) -> int:
     """Return the port wanted if it is free, so that a restarted server is found again."""
-    for port in (wanted, 0):
+    for port in (preferred, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with suppress(OSError):

@@ -83,17 +83,17 @@ SAMPLE = STANDING.format(
              ORDER BY consecutive_failures DESC LIMIT %(limit)s)) AS ends"""
 )
 
-WHOSE = "(%(seller)s::text IS NULL OR user_id = %(seller)s)"
+OF_SELLER = "(%(seller)s::text IS NULL OR user_id = %(seller)s)"
 NEAR = f"""
-(SELECT DISTINCT sku FROM product_sync_schedule WHERE {WHOSE} ORDER BY sku LIMIT %(small)s)
+(SELECT DISTINCT sku FROM product_sync_schedule WHERE {OF_SELLER} ORDER BY sku LIMIT %(small)s)
 UNION
-(SELECT sku FROM product_sync_schedule WHERE sku >= %(prefix)s AND {WHOSE}
+(SELECT sku FROM product_sync_schedule WHERE sku >= %(prefix)s AND {OF_SELLER}
  ORDER BY sku LIMIT %(around)s)
 UNION
-(SELECT sku FROM product_sync_schedule WHERE sku >= %(sku)s AND {WHOSE}
+(SELECT sku FROM product_sync_schedule WHERE sku >= %(sku)s AND {OF_SELLER}
  ORDER BY sku LIMIT %(around)s)
 UNION
-(SELECT sku FROM product_sync_schedule WHERE sku < %(sku)s AND {WHOSE}
+(SELECT sku FROM product_sync_schedule WHERE sku < %(sku)s AND {OF_SELLER}
  ORDER BY sku DESC LIMIT %(around)s)
 """
 

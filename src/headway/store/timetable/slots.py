@@ -135,7 +135,7 @@ UPDATE product_sync_schedule SET hour_bucket = %(hour_bucket)s, minute_offset = 
   next_sync_at = %(next_sync_at)s, updated_at = %(now)s
 WHERE id = %(id)s
 """
-TELL = """
+ADD_EVENT = """
 INSERT INTO sync_audit_log
   (user_id, sku, sync_timestamp, event_type, old_value, new_value, created_at)
 VALUES (%(user_id)s, %(sku)s, %(now)s, 'slot_moved', %(old)s, %(new)s, %(now)s)
@@ -290,13 +290,13 @@ class Timetable:
             catalog = EMPTY
             if requested_slot.is_auto:
                 catalog = read_catalog(connection.cursor(), row.supplier)
-            new = _wished(row, requested_slot, policy, catalog, now)
+            new = _requested(row, requested_slot, policy, catalog, now)
             due_at = row.due(policy, new, now) if row.waits_for_slot else row.next_sync_at
             values = {**asdict(new), "next_sync_at": due_at, "id": row.id, "now": now}
             connection.execute(MOVE, values)
             if new != row.slot:
                 change = {"old": Jsonb(asdict(row.slot)), "new": Jsonb(asdict(new)), "now": now}
-                connection.execute(TELL, {**key, **change})
+                connection.execute(ADD_EVENT, {**key, **change})
         return MovedSlot(
             user_id=user_id,
             sku=sku,
@@ -363,7 +363,7 @@ def _policy_slot(row: _Row, policy: Policy, catalog: CatalogSummary, now: dateti
     return replace(row.slot, hour_bucket=place.hour_bucket, minute_offset=place.minute_offset)
 
 
-def _wished(
+def _requested(
     row: _Row, requested_slot: RequestedSlot, policy: Policy, catalog: CatalogSummary, now: datetime
 ) -> Slot:
     """Return the slot as requested."""
