@@ -71,10 +71,8 @@ def _print(views: Iterable[ProviderView], broken: Iterable[BrokenPlugin]) -> Non
     ]
     table(("name", "version", "roles", "limits", "from"), rows)
     for plugin in broken:
-        say(
-            f"broken: {plugin.name} {plugin.version} ({plugin.source}): {plugin.reason}",
-            style="red",
-        )
+        package = f"{plugin.source} {plugin.version}".strip()
+        say(f"broken: {plugin.name} ({package}): {plugin.reason}", style="red")
 
 
 def _limits(provider: Provider, settings: Settings) -> Iterable[str]:
