@@ -13,7 +13,7 @@ from headway.core.limits.breaker import Breaker
 from headway.core.timetable.next_call import NextCall, Why
 from headway.runners.worker_processes import WorkerProcesses
 from headway.store.catalog.change_list import ChangeOutcome, ObservedChange
-from headway.store.catalog.counts import ListingCounts
+from headway.store.catalog.listing_counts import ListingCounts
 from headway.store.catalog.shop_status import ShopStatus, StorefrontStatus, Written
 from headway.store.status import Overview, PermitStatus, RecentCall, Spent
 from headway.web.live import Feed, Scene, Snapshot

@@ -18,9 +18,9 @@ from headway.core.monitoring.metrics import (
 )
 from headway.core.pauses import Pause
 from headway.store.accounts.credentials import Credentials
-from headway.store.catalog.counts import count_listings
+from headway.store.catalog.listing_counts import count_listings
 from headway.store.catalog.suppliers import Suppliers
-from headway.store.monitoring.counters import MinuteCounters
+from headway.store.monitoring.alert_counters import MinuteCounters
 from headway.store.monitoring.freshness import KEPT_SHARE, Freshness
 from headway.store.pool import guarded
 from headway.store.status import Overview

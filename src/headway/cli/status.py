@@ -18,7 +18,7 @@ from headway.operations.listings import ListingExplanation
 from headway.store.accounts.job_list import is_job_name
 from headway.store.accounts.status import AccountsStatus
 from headway.store.catalog.change_list import ObservedChange
-from headway.store.catalog.counts import ListingCounts
+from headway.store.catalog.listing_counts import ListingCounts
 from headway.store.catalog.shop_status import ShopStatus
 from headway.store.status import Overview, Spent
 from headway.web.formatting import ago, bounded, decide, fate, lag, money, percent, result

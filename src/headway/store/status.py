@@ -19,7 +19,7 @@ from headway.core.pauses import Pause
 from headway.core.timetable.next_call import NextCall, SupplierQueue, next_call
 from headway.store.accounts.status import AccountsStatus
 from headway.store.catalog.change_list import ROWS_SHOWN, ObservedChange, latest_changes
-from headway.store.catalog.counts import ListingCounts, count_listings
+from headway.store.catalog.listing_counts import ListingCounts, count_listings
 from headway.store.catalog.shop_status import StorefrontStatus, shop_calls, storefront_status
 from headway.store.pauses import standing
 from headway.store.pool import Lent, Pool, guarded

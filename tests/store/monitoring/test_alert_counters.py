@@ -12,7 +12,7 @@ from headway.engine.pull import _limit_key, _own_limit_key
 from headway.providers.shopify.storefront import shop_limit_key
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.limits.breakers import Breakers
-from headway.store.monitoring.counters import MinuteCounters
+from headway.store.monitoring.alert_counters import MinuteCounters
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
