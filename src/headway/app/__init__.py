@@ -140,7 +140,7 @@ class App:
         supplier: Supplier | None = None,
         wake_push: Callable[[], None] = lambda: None,
     ) -> Fetch:
-        """Make a worker's fetch; a port given here stands in, which only the simulation needs."""
+        """Make a worker's fetch; only the simulation replaces ports."""
         return Fetch(
             clock=self.clock,
             limiter=self.observed_limiter(Verb.FETCH, limiter),
@@ -251,7 +251,7 @@ class App:
         )
 
     def observed_limiter(self, verb: str, limiter: Limiter | None = None) -> ObservedLimiter:
-        """Return the limiter, or one that stands in, as one hand uses it: its calls are seen."""
+        """Return a limiter for one worker that counts and traces its calls."""
         return ObservedLimiter(
             limiter or self.limiter, clock=self.clock, verb=verb, watch=self.process_metrics
         )
@@ -271,7 +271,7 @@ class App:
         has_samples: bool = True,
         watch: Callable[[datetime], datetime] | None = None,
     ) -> Tick:
-        """Make a tick that also turns `watch`, if given; a port given here stands in.
+        """Make a tick that also checks alerts with `watch`; a port given here replaces the App's.
 
         Only the simulation needs that, of the settings' supplier. It has its own figures of
         freshness, and takes no samples.
@@ -317,12 +317,12 @@ class App:
         )
 
     def adopt(self) -> int:
-        """Let the policy place every listing if another one had; return how many it placed."""
+        """Place every listing by this policy if another one had; return how many were placed."""
         seats_per_min = self.settings.rate_limit * self.settings.batch_size
         return self.timetable.adopt(self.policy, self.clock.now(), seats_per_min=seats_per_min)
 
     def policy_reason(self, position: ListingPosition, now: datetime) -> str:
-        """Say why the policy lets a listing be read when it is."""
+        """Return why the policy reads a listing when it does."""
         policy = self.policy
         if policy.is_eager:
             policy = policy.informed(self.markets.load((), now))
@@ -378,10 +378,10 @@ class App:
         return Markets(pool, name, limit_key=limit_key, seats_per_min=rate)
 
     def for_supplier(self, name: SupplierName) -> "App":
-        """Return the same application on the line of this supplier; raises NotFoundError.
+        """Return the same application for this supplier; raises NotFoundError.
 
-        Whatever is one supplier's is its own then: the credential and its limit, the queue, the
-        market, the windows for retries.
+        The credential and its limit, the queue, the market and the retry windows are that
+        supplier's.
         """
         if name == self.supplier:
             return self
@@ -405,14 +405,14 @@ class App:
         )
 
     def with_poll(self, poll: timedelta) -> "App":
-        """Return the same application whose workers look for news this often."""
+        """Return the same application whose workers poll this often."""
         return replace(self, rule=replace(self.rule, poll=poll))
 
     def as_person(self, *, actor: str, seller: SellerId | None = None) -> "App":
-        """Return the same application for one person, behind the wall of a seller if one is named.
+        """Return the application as this person may use it; with `seller`, only that seller's data.
 
-        What belongs to sellers is reached through the wall; what a person only looks at because all
-        sellers share it (limits, the supplier, the queue's front) stays the engine's.
+        Sellers' data is read with tenant isolation; what all sellers share (limits, the supplier,
+        the front of the queue) is read as the engine reads it.
         """
         pool = TenantPool(self.pool, actor=actor, seller=seller)
         return replace(

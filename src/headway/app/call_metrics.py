@@ -1,4 +1,4 @@
-"""The watch of one process: whatever it did itself is counted, traced, and named in its logs."""
+"""Metrics, traces and log context of the calls of one process."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ProcessMetrics:
-    """Hears of every call, of requests to the API, and of what a tick rescued."""
+    """Counts calls, API requests and rescued leases."""
 
     def __init__(self) -> None:
         self.metrics = Metrics()

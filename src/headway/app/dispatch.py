@@ -1,4 +1,4 @@
-"""The relay of one worker process, put together from an application."""
+"""The dispatcher and the tick loop of one worker process."""
 
 import math
 import threading
@@ -18,7 +18,7 @@ CALLS_PER_WORKER = 30
 
 
 def dispatch_rule(app: App) -> DispatchRule:
-    """Return how many workers may be at once at what is shared; see `RelayRule` for the rest."""
+    """Return how many workers may work at once on what is shared."""
     settings = app.settings
     fetches = max(1, math.ceil(settings.rate_limit / CALLS_PER_WORKER))
     return replace(DispatchRule(), fetches=fetches, pulls=settings.jobs_max)
@@ -33,7 +33,7 @@ def new_dispatcher(
     rule: DispatchRule,
     stopping: threading.Event,
 ) -> Dispatcher:
-    """Make what a worker process does with its messages."""
+    """Make the dispatcher of a worker process."""
 
     def new_worker(subject: Subject) -> Worker:
         match subject.verb:
@@ -44,7 +44,7 @@ def new_dispatcher(
             case Verb.PULL:
                 return app.pull(f"{owner}:{subject.which}", only=PlatformName(subject.provider))
             case Verb.TICK:
-                raise InvariantError("a tick is nobody's hand")
+                raise InvariantError("a tick is not dispatched to a worker")
 
     return Dispatcher(
         clock=app.clock,

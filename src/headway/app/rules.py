@@ -1,4 +1,4 @@
-"""The numbers that rule the engine, from the settings."""
+"""The engine's rules, from the settings."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Suppliers beside the settings': what they sign in with, and one hand on the lines of all."""
+"""Added suppliers and their logins, and one fetch for all suppliers."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -71,7 +71,7 @@ def remove_supplier(app: App, name: SupplierName) -> None:
 
 
 def fetch_all_suppliers(app: App, owner: str, *, wake_push: Callable[[], None]) -> FetchAll:
-    """Make one hand on every supplier's line; raises ConfigError for a wrong sign-in of `main`."""
+    """Make one fetch for all suppliers; raises ConfigError for a wrong login of `main`."""
     fetches = {MAIN: app.fetch(owner, wake_push=wake_push)}
 
     def new_fetch(name: SupplierName) -> Fetch:

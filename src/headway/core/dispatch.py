@@ -1,7 +1,8 @@
-"""Batons: the right to have one message under way for one subject, and what it carries.
+"""Dispatch leases: the right to have one message under way for one subject, and what it carries.
 
 Only what a scale-out needs lives here. Who is at work is said by leases and fences of the work
-itself; a baton only keeps many messages from being sent for one thing, and none from being lost.
+itself; a dispatch lease only keeps many messages from being sent for one thing, and none from
+being lost.
 """
 
 from collections.abc import Mapping
@@ -51,7 +52,7 @@ Carried = Permit | PullClaim
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Whom a baton is for: the provider, and which of its shops or places."""
+    """Whom a dispatch lease is for: the provider, and which of its shops or places."""
 
     verb: Verb
     provider: str
@@ -81,7 +82,7 @@ def subject_of(verb: str, name: str) -> Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchLease:
-    """A baton in hand; every word about it names its fence, and is refused once that is old."""
+    """A lease on dispatching one subject; an update with an old fence is rejected."""
 
     subject: Subject
     fence: int

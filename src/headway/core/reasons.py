@@ -31,7 +31,7 @@ class ListingState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingPosition:
-    """One listing's row, and how many SKUs board before it (`has_more`: at least that many).
+    """One listing's row, and how many SKUs are ahead of it (`has_more`: at least that many).
 
     `pauses` are those in force that stop it; `is_paused` is the mark, which may outlast them by a
     round.
@@ -97,7 +97,7 @@ class ListingPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a listing waits, until when, and how many SKUs board before it."""
+    """Why a listing waits, until when, and how many SKUs are ahead of it."""
 
     state: ListingState
     sentence: str
@@ -105,7 +105,7 @@ class Explanation:
     place: str | None = None
 
     def is_mute(self, now: datetime) -> bool:
-        """Tell whether a row that waits is left without a sentence or an instant to come.
+        """Return True if a row that waits is left without a sentence or an instant to come.
 
         A pause without an end lasts until a person ends it.
         """

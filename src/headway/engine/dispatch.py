@@ -1,7 +1,9 @@
-"""The relay: whom to send a message to, and what a worker does with one. Knows no broker.
+"""Dispatch: what to send a message for, and what a worker does with one; independent of a broker.
 
-The tick takes a baton for whatever is due and lets one message be sent for it. A worker that gets
-the message takes the baton up, does steps while there is something to do, and lays it down with
+The tick takes a dispatch lease for whatever is due and lets one message be sent for it. A worker
+that gets
+the message takes the dispatch lease up, does steps while there is something to do, and lays it
+down with
 what it has in hand: sent on at once if the next step is near, else until the tick finds it due.
 """
 
@@ -20,26 +22,26 @@ from headway.errors import HeadwayError, InvariantError
 
 TICK = Subject(verb=Verb.TICK, provider="line", which="1")
 NONE, LEAST = timedelta(0), timedelta(milliseconds=20)
-# How many subjects a worker keeps a hand for; each takes a few kilobytes, and no connection.
+# How many subjects a process keeps a worker for; each takes a few kilobytes, and no connection.
 WORKERS_MAX = 10_000
 
 
 class DispatchLeasesPort(Protocol):
-    """Who has a message under way."""
+    """Leases on dispatching subjects."""
 
     def take(self, wanted: Sequence[Subject], *, life: timedelta) -> list[DispatchLease]:
-        """Take the batons of those that have no message under way; each may be sent one now."""
+        """Take the leases of subjects without a message under way; each may be sent one now."""
 
     def take_up(self, dispatch_lease: DispatchLease, *, life: timedelta) -> DispatchLease | None:
-        """Take up what a message named, under a new fence; None if the message is an old one."""
+        """Take over the lease of a message under a new fence; None if the message is old."""
 
     def keep(self, dispatch_leases: Collection[DispatchLease], *, life: timedelta) -> int:
-        """Say that whoever has these is alive; return how many are still theirs."""
+        """Renew these leases; return how many are still held."""
 
     def rest(
         self, dispatch_lease: DispatchLease, *, wait: timedelta, carried: Carried | None = None
     ) -> bool:
-        """Lay it down until then, with what is carried; False if it is no longer ours."""
+        """Release it until then, with what is carried; False if it was taken over."""
 
     def waking(self, *, limit: int) -> list[Subject]:
         """Return those that carry something and whose time has come, the longest due first."""
@@ -78,13 +80,13 @@ class Worker(Protocol):
     """A worker's fetch, push or pull."""
 
     def step(self) -> Done | Wait:
-        """Do the next short thing."""
+        """Do the next step."""
 
     def detach(self) -> Carried | None:
-        """Let go of what is in hand, so that another worker may go on with it."""
+        """Return the work in progress, so that another worker can continue with it."""
 
     def resume(self, carried: Carried) -> None:
-        """Go on with what another worker had in hand."""
+        """Continue the work of another worker."""
 
 
 Send = Callable[[DispatchLease, timedelta], None]
@@ -139,9 +141,9 @@ class Dispatcher:
         self._stopping = stopping
 
     def carry(self, named: DispatchLease) -> None:
-        """Take up the baton that a message names, and go on from there; an old message is let go.
+        """Take over the dispatch lease that a message names, and work; ignore an old message.
 
-        Expected trouble is reported, and tried again once the baton's time is over.
+        Expected errors are reported, and tried again when the lease expires.
         """
         try:
             dispatch_lease = self._dispatch_leases.take_up(named, life=self._rule.life)
@@ -153,36 +155,37 @@ class Dispatcher:
             self._report(named.subject.verb, str(error))
 
     def keep(self) -> Wait:
-        """Say that this worker is alive, for all that it has in hand."""
-        # Under the lock: a baton that is just being laid down must not be picked up again by this.
+        """Renew the leases of everything this worker is working on."""
+        # Under the lock: a dispatch lease that is just being laid down must not be picked up again
+        # by this.
         with self._lock:
             if self._carried:
                 self._dispatch_leases.keep(list(self._carried.values()), life=self._rule.life)
-        return Wait(until=self._clock.now() + self._rule.life / 3, why="next sign of life")
+        return Wait(until=self._clock.now() + self._rule.life / 3, why="next heartbeat")
 
     def _carry(self, dispatch_lease: DispatchLease) -> None:
         subject = dispatch_lease.subject
         with self._lock:
             self._carried[id(dispatch_lease)] = dispatch_lease
-            hand = self._idle.pop(subject, None)
+            worker = self._idle.pop(subject, None)
         try:
-            hand = hand or self._new_hand(subject)
+            worker = worker or self._new_hand(subject)
             if dispatch_lease.carried is not None:
-                hand.resume(dispatch_lease.carried)
-            wait = self._run_slices(hand, subject)
-            carried = hand.detach()
+                worker.resume(dispatch_lease.carried)
+            wait = self._run_slices(worker, subject)
+            carried = worker.detach()
         finally:
             with self._lock:
                 del self._carried[id(dispatch_lease)]
-        self._keep_hand(subject, hand)
+        self._keep_worker(subject, worker)
         self._pass_on(dispatch_lease, wait, carried)
 
-    def _run_slices(self, hand: Worker, subject: Subject) -> timedelta:
+    def _run_slices(self, worker: Worker, subject: Subject) -> timedelta:
         """Do steps while there is something to do; return how long there is not."""
         began_s = self._clock.monotonic()
         while not self._stopping.is_set():
             try:
-                result = hand.step()
+                result = worker.step()
             except InvariantError:
                 raise
             except HeadwayError as error:
@@ -199,24 +202,24 @@ class Dispatcher:
     def _pass_on(
         self, dispatch_lease: DispatchLease, wait: timedelta, carried: Carried | None
     ) -> None:
-        """Lay the baton down; where the next step is near, send it on in the same breath."""
+        """Release the dispatch lease; send the next message at once if the next step is near."""
         has_more = carried is not None or not wait
         is_sent = has_more and wait <= self._rule.hop and not self._stopping.is_set()
         rest = wait + self._rule.life if is_sent else wait
         if self._dispatch_leases.rest(dispatch_lease, wait=rest, carried=carried) and is_sent:
             self._send(dispatch_lease, wait)
 
-    def _keep_hand(self, subject: Subject, hand: Worker) -> None:
+    def _keep_worker(self, subject: Subject, worker: Worker) -> None:
         with self._lock:
             if len(self._idle) >= WORKERS_MAX:
                 self._idle.pop(next(iter(self._idle)))
-            self._idle[subject] = hand
+            self._idle[subject] = worker
 
 
 class TickLoop:
     """The tick of a scale-out: housekeeping, then one message for whatever is due and has none.
 
-    Several at once are harmless; as a rule one worker ticks for all, elected by a baton.
+    Several at once are harmless; as a rule one worker ticks for all, elected by a dispatch lease.
     """
 
     def __init__(
@@ -245,14 +248,14 @@ class TickLoop:
         self._dispatch_lease: DispatchLease | None = None
 
     def step(self) -> Wait:
-        """Do a round if it is this worker's to tick, else say when to ask again."""
+        """Do a round if this worker is elected to tick; return when to check again."""
         if not self._is_elected():
             until = self._clock.now() + self._rule.tick_life / 3
             return Wait(until=until, why="another worker ticks")
         return self.round()
 
     def round(self) -> Wait:
-        """Do one round, and say when the next is due."""
+        """Do one round; return when the next is due."""
         now = self._clock.now()
         if now >= self._tick_at:
             self._tick_at = self._tick().until

@@ -21,7 +21,7 @@ from headway.engine.tick import EVERY
 
 
 def reasons(position: ListingPosition, queue: SupplierQueue, now: datetime) -> Explanation:
-    """Say why this listing is not being read this instant; never None."""
+    """Return why this listing is not being read right now; never None."""
     if not position.is_active:
         return _stopped(position, now)
     if position.sync_status == "syncing":
@@ -32,7 +32,7 @@ def reasons(position: ListingPosition, queue: SupplierQueue, now: datetime) -> E
 
 
 def _waiting(position: ListingPosition, queue: SupplierQueue, now: datetime) -> Explanation:
-    """Say what holds it back: the first thing that does."""
+    """Return the first thing that holds it back."""
     if position.priority not in URGENT and position.next_sync_at > now:
         return _not_due(position, now)
     if position.priority is Priority.RETRY and queue.retries_from is not None:
@@ -41,16 +41,16 @@ def _waiting(position: ListingPosition, queue: SupplierQueue, now: datetime) -> 
 
 
 def _foreseen(answer: Explanation, joins_call_at: datetime | None, now: datetime) -> Explanation:
-    """Add when it will board, where that can be foreseen."""
+    """Add when it will be in a call, where that can be foreseen."""
     if joins_call_at is None:
         return answer
     said = format_time(joins_call_at, now)
-    more = "" if said in answer.sentence else f" It boards at about {said}."
+    more = "" if said in answer.sentence else f" It is read at about {said}."
     return replace(answer, sentence=answer.sentence + more, until=max(now, joins_call_at))
 
 
 def in_shop(position: ListingPosition, now: datetime) -> str:
-    """Say how a listing stands in its shop, and what it waits for there."""
+    """Return the state of a listing in its shop, and what it waits for there."""
     if _is_blocked(position):
         return "The shop does not have it."
     if position.held_reason is not None:
@@ -89,7 +89,7 @@ def place(position: ListingPosition) -> str:
 
 
 def _is_blocked(position: ListingPosition) -> bool:
-    """Tell whether a read went well and left an error: it may not be published as it is."""
+    """Return True if a read went well and left an error: it may not be published as it is."""
     stopped = not position.is_active and position.sync_status == "success"
     return stopped and bool(position.last_error)
 
@@ -188,7 +188,7 @@ def _window_full(position: ListingPosition, opens_at: datetime, now: datetime) -
 
 
 def _closed(position: ListingPosition, queue: SupplierQueue, now: datetime) -> Explanation | None:
-    """Say what keeps every call from leaving, if anything does."""
+    """Return what stops every call, if anything does."""
     blocked_until = queue.breaker.blocked_until(now)
     if blocked_until is not None:
         return Explanation(
@@ -257,8 +257,9 @@ def _later(
         return Explanation(
             state=ListingState.SUSPECT,
             sentence=(
-                f"{_wanted(position, now)}, but it was aboard {_times(position.suspicion)} when a"
-                f" call failed, so it travels with at most {others} others like it; it may board"
+                f"{_wanted(position, now)}, but it was in a call {_times(position.suspicion)} when"
+                " it"
+                f" failed, so it shares a call with at most {others} others like it; it may be read"
                 f" from {format_time(until, now)}."
             ),
             until=until,

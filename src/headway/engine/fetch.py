@@ -1,7 +1,7 @@
 """Fetch: read the supplier. Permit first, then claim, then call, then settle.
 
-A step is short, never sleeps, and returns Done or Wait. Nobody boards before the permit allows the
-call to leave, so urgency, pauses and the newest due times count up to the last moment.
+A step is short, never sleeps, and returns Done or Wait. Listings are chosen at the moment the call
+is sent, so priorities, pauses and the newest due times count until then.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,10 +45,10 @@ ORDINARY = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRule:
-    """How a worker waits, and how long it may hold what it took.
+    """How long a worker waits, and how long its leases last.
 
-    `pace` is the least time between two calls of an eager policy that may spend a part of the
-    budget only.
+    `pace` is the least time between two calls of an eager policy that spends only a share of the
+    budget.
     """
 
     seat_rule: SeatRule
@@ -60,9 +60,9 @@ class FetchRule:
 
 
 class Fetch:
-    """One worker's hand on the line; any number of them may run, on any number of hosts.
+    """The fetch of one worker; any number may run, on any number of hosts.
 
-    It `rings` when some shop is to show something else, so that push need not look all the time.
+    It calls `wake_push` when a desired state changed, so that push need not poll all the time.
     """
 
     def __init__(
@@ -96,18 +96,18 @@ class Fetch:
         self._found_nobody = False
 
     def detach(self) -> Permit | None:
-        """Let go of the permit that it waits for, so that another worker may go on with it."""
+        """Return the permit that it waits for, so that another worker can continue with it."""
         permit, self._permit, self._wait = self._permit, None, None
         return permit
 
     def resume(self, carried: Carried) -> None:
-        """Go on with a permit that another worker waited for."""
+        """Continue with a permit that another worker waited for."""
         assert isinstance(carried, Permit)
         if self._limiter.knows(carried):
             self._permit = carried
 
     def step(self) -> Done | Wait:
-        """Do the next short thing: queue for a permit, or use it."""
+        """Do the next step: queue for a permit, or use it."""
         if self._wait is not None:
             wait, self._wait = self._wait, None
             return wait
@@ -125,10 +125,10 @@ class Fetch:
                 return self._use(permit, asked_s + send_within_s)
 
     def _queue(self) -> Done | Wait:
-        """Reserve a permit if a call should leave; otherwise say when to look again.
+        """Reserve a permit if a call should leave; otherwise return when to check again.
 
-        An eager policy wants every permit, so it queues without looking, unless the last one was
-        for nobody: everything may be paused.
+        An eager policy wants every permit, so it reserves without reading the queue, unless the
+        last permit found no listing: everything may be paused.
         """
         now, priority = self._clock.now(), ORDINARY
         if not self._wants_every_permit or self._found_nobody:
@@ -147,7 +147,7 @@ class Fetch:
     def _reserve(
         self, priority: int, *, after: Permit | None = None, report: CallReport | None = None
     ) -> Wait:
-        """Reserve a permit, and settle in the same breath the call `after` which it comes."""
+        """Reserve a permit, and settle in the same transaction the call `after` which it comes."""
         answer = self._limiter.reserve(
             [self._supplier.limit_key],
             priority=priority,
@@ -177,12 +177,12 @@ class Fetch:
         if step is not None:
             if not self._schedule.front(self._clock.now(), limit=1):
                 self._found_nobody = True
-                return self._hand_back(permit, "nobody waits", until=until)
+                return self._hand_back(permit, "no listing is waiting", until=until)
             return self._authenticate(permit, step, send_by_s)
         listings = self._claim(self._clock.now(), breaker)
         if not listings:
             self._found_nobody = True
-            return self._hand_back(permit, "nobody boarded", until=until)
+            return self._hand_back(permit, "no listing is due", until=until)
         if self._clock.monotonic() > send_by_s:
             self._schedule.release(listings, suspicion={})
             return self._hand_back(permit, "too late to send")
@@ -222,7 +222,7 @@ class Fetch:
         return front, rule
 
     def _claim(self, now: datetime, breaker: Breaker) -> list[Listing]:
-        """Choose and lease those who board now, if the call still should leave."""
+        """Choose and lease the listings for this call, if it still should leave."""
         front, seat_rule = self._read_front(now)
         leave_at = departure(front, now, seat_rule)
         if leave_at is None or leave_at > now:
@@ -243,7 +243,7 @@ class Fetch:
         )
 
     def _call(self, permit: Permit, listings: Sequence[Listing], before: Breaker) -> Done:
-        """Ask the supplier; the breaker is as it stood when they boarded."""
+        """Call the supplier; `before` is the breaker as it was at the claim."""
         skus = list(dict.fromkeys(listing.sku for listing in listings))
         try:
             reply = self._supplier.quote(skus)
@@ -255,7 +255,7 @@ class Fetch:
             )
             return Done(what="the call failed")
         report = self._report("ok", skus, 200)
-        if self._wants_every_permit:  # one trip for both; whoever dies now leaves it to lapse
+        if self._wants_every_permit:  # one round trip for both; if we die now, the permit expires
             self._wait = self._reserve(ORDINARY, after=permit, report=report)
         else:
             self._limiter.settle(permit, sent=True, report=report)
@@ -276,7 +276,7 @@ class Fetch:
     def _judge_all(
         self, listings: Sequence[Listing], reply: Reply, now: datetime, *, call_id: str
     ) -> int:
-        """Settle everybody aboard, and let a policy that has a market learn from it."""
+        """Settle every listing in the call, and let a policy that has a market learn from it."""
         standings = self._sellers.standings({listing.user_id for listing in listings}, now)
         judge, market = self._judge, None
         if judge.policy.is_eager:
@@ -359,8 +359,8 @@ class Fetch:
 def _seen(settlements: Sequence[Settlement], now: datetime) -> list[ReadResult]:
     """Return what was read, each SKU once: two sellers' listings of it are one look.
 
-    It boarded for the listing that was urgent or due first; the others came along, and how early
-    they came tells nothing of the queue. A first read is news to its seller only.
+    It was in the call for the listing that was urgent or due first; how early the others came says
+    nothing about the queue. A first read is news only to its seller.
     """
     looks: dict[Sku, list[Settlement]] = {}
     for settlement in settlements:
@@ -384,7 +384,7 @@ def _joins_call_after(listing: Listing) -> tuple[bool, datetime]:
 
 
 def _priority(front: Sequence[Candidate]) -> int:
-    """Rank the permit by the best turn that waits for it."""
+    """Return the permit's rank: the highest priority that waits for it."""
     priorities = {candidate.priority for candidate in front}
     if Priority.MANUAL in priorities:
         return 0

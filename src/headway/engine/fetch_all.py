@@ -1,4 +1,4 @@
-"""One hand on many suppliers' lines, for a process that has no workers beside it."""
+"""Fetch from every supplier in one process without other workers."""
 
 import heapq
 import threading
@@ -16,10 +16,10 @@ RETRY = timedelta(seconds=10)
 
 
 class FetchAll:
-    """The fetch of every supplier; a step is the next step of whichever line is due first.
+    """The fetch of every supplier; a step is the next step of the supplier that is due first.
 
-    Any number of threads may step it: a line is in one hand at a time, so that a supplier which
-    does not answer stops none of the others.
+    Any number of threads may call `step`: each supplier is in one thread at a time, so a supplier
+    that does not answer delays no other.
     """
 
     def __init__(
@@ -39,10 +39,10 @@ class FetchAll:
         self._look_at = clock.now()
 
     def step(self) -> Done | Wait:
-        """Do the next step of the line that is due first, or say when one is."""
+        """Do the next step of the supplier that is due first, or return when one is."""
         name, until = self._take()
         if name is None:
-            return Wait(until=until, why="no line is due")
+            return Wait(until=until, why="no supplier is due")
         due_at = self._clock.now() + RETRY
         try:
             if name not in self._fetches:
@@ -52,7 +52,7 @@ class FetchAll:
         except InvariantError:
             raise
         except HeadwayError as error:
-            # Told, not raised: whoever turns this would let all the others wait, too.
+            # Reported, not raised: raising would delay the other suppliers.
             result = Done(what=str(error) if name == MAIN else f"{name}: {error}")
         finally:
             with self._lock:
@@ -60,7 +60,7 @@ class FetchAll:
         return Done() if isinstance(result, Wait) else result
 
     def _take(self) -> tuple[SupplierName | None, datetime]:
-        """Take the line that is due first; without one, return when to ask again."""
+        """Take the supplier that is due first; without one, return when to check again."""
         with self._lock:
             now = self._clock.now()
             if now >= self._look_at:

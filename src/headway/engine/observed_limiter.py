@@ -23,7 +23,7 @@ from headway.engine.ports_limits import Limiter
 
 
 class CallObserver(Protocol):
-    """Whoever wants to know of calls."""
+    """Receives every call when it begins and ends."""
 
     def begun(self, call_id: str, seller: SellerId | None) -> None:
         """Hear that a permit was begun; what this thread does now is done with it."""
@@ -134,7 +134,7 @@ class ObservedLimiter:
 
     def _begin(self, permit: Permit) -> None:
         now, now_s = self._clock.now(), self._clock.monotonic()
-        # Another hand may have asked, elsewhere: then the ticket's own times must do.
+        # Another worker may have reserved it: then the permit's own times are used.
         waited_s = (now - permit.start_at).total_seconds() + permit.wait_s
         if self._asked is not None and self._asked[0] == permit.id:
             waited_s = now_s - self._asked[1]

@@ -53,9 +53,9 @@ class SchedulePort(Protocol):
         without: Collection[Sku] = (),
         only_clean: bool = False,
     ) -> list[Candidate]:
-        """Return the listings that may board next, a few of each turn, by due time.
+        """Return the candidates for the next call, a few of each priority, by due time.
 
-        `only_clean` leaves out whoever was aboard a failed call since its last good one.
+        `only_clean` leaves out listings that were in a failed call since their last good one.
         """
 
     def claim(
@@ -79,13 +79,13 @@ class SchedulePort(Protocol):
         """Return how many listings there are, as last counted."""
 
     def retried_since(self, since: datetime) -> int:
-        """Return how many SKUs boarded as retries since then."""
+        """Return how many SKUs were in calls as retries since then."""
 
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
         """Give seats back untouched, with the given suspicion by listing id; return how many."""
 
     def reset_suspicion(self) -> int:
-        """Lift the suspicion from everybody who is not aboard a call; return how many."""
+        """Reset the suspicion of every listing that is not in a call; return how many."""
 
     def rescue(self, now: datetime) -> int:
         """Free the listings whose holder fell silent; return how many."""
@@ -104,7 +104,7 @@ class MarketsPort(Protocol):
         """Keep what a call taught; return the SKUs whose due time it moved."""
 
     def refit(self, market: Market, now: datetime) -> None:
-        """Learn anew how rates are spread, unless another worker just did."""
+        """Learn again how rates are spread, unless another worker just did."""
 
     def oldest(self) -> datetime | None:
         """Return when the listing that waits longest was last read, or came; None if none waits."""
@@ -113,7 +113,7 @@ class MarketsPort(Protocol):
         """Return how many SKUs were last read that many minutes ago."""
 
     def hurry(self, count: int, now: datetime) -> Collection[Sku]:
-        """Let so many of those read longest ago board before all others; return who moved."""
+        """Move the listings read longest ago to the front of the queue; return which moved."""
 
 
 class TimetablePort(Protocol):
@@ -124,7 +124,7 @@ class TimetablePort(Protocol):
 
 
 class SellersPort(Protocol):
-    """What the engine must know of sellers: terms, guard, how much of a catalogue moved."""
+    """What the engine needs of sellers: terms, guard, how much of a catalog moved."""
 
     def standings(
         self, user_ids: Collection[SellerId], now: datetime
@@ -194,7 +194,7 @@ class Storefront(Protocol):
         """What the last call cost, answered or refused; None if the shop did not say."""
 
     def needs_token(self) -> bool:
-        """Tell whether the access token must be refreshed before anything else."""
+        """Return True if the access token must be refreshed before anything else."""
 
     def refresh_token(self, *, send_by_s: float) -> bool:
         """Refresh it; False if no request was made: another worker is at it, or it is too late."""
@@ -270,13 +270,14 @@ class PushesPort(Protocol):
     ) -> PushLease | None:
         """Lease a shop under a new fence, with what is due there; None if another was faster.
 
-        An errand carries the open intents, the changes that are due or that an open intent names,
+        A push lease carries the open intents, the changes that are due or that an open intent
+        names,
         and, only when nothing else is there, listings to verify, the longest unseen first. What
         goes in bulk stands apart: it is not unsure, and its listings are not verified meanwhile.
         """
 
     def intend(self, push_lease: PushLease, intent: Intent, *, now: datetime) -> bool:
-        """Store an intent before it is sent; False if the errand is no longer ours."""
+        """Store an intent before it is sent; False if the push lease was taken over."""
 
     def settle(
         self,
@@ -298,7 +299,7 @@ class PushesPort(Protocol):
 
         Intents are closed or voided (id to result), or narrowed to the SKUs that are still unsure.
         A bulk intent makes progress, or becomes an open one of ordinary prices, of these SKUs.
-        Refused as a whole (False) if the errand is no longer ours.
+        Refused as a whole (False) if the push lease was taken over.
         """
 
     def disconnect(self, shop: Shop, reason: str, *, now: datetime) -> None:
@@ -323,10 +324,10 @@ class BulksPort(Protocol):
         until: datetime,
         now: datetime,
     ) -> bool:
-        """Store an intent and let those listings sleep; False if the errand is no longer ours."""
+        """Store an intent and let those listings sleep; False if the push lease was taken over."""
 
     def note(self, push_lease: PushLease, bulk: BulkIntent) -> bool:
-        """Store how far it has come, before a call; False if the errand is no longer ours."""
+        """Store how far it has come, before a call; False if the push lease was taken over."""
 
     def writes(self, bulk: BulkIntent) -> list[PriceWrite]:
         """Return all that it writes, in the order of its lines."""
@@ -358,7 +359,7 @@ class Platform(Protocol):
         """What the last call cost, where a platform says so; see `Storefront`."""
 
     def needs_token(self) -> bool:
-        """Tell whether the access token must be refreshed before anything else."""
+        """Return True if the access token must be refreshed before anything else."""
 
     def refresh_token(self, *, send_by_s: float) -> bool:
         """Refresh it; False if no request was made: another worker is at it, or it is too late."""
@@ -382,7 +383,7 @@ class JobsPort(Protocol):
         """Lease the most deserving job that may run now, and reserve its budget with it.
 
         None if none may: nothing is due, too many run, budgets are spent. Sellers whose monthly
-        quota is used up are set aside on the way. The ticket is a reservation of the platform's
+        quota is used up are set aside on the way. The permit is a reservation of the platform's
         day, if it has one.
         """
 

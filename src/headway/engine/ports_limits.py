@@ -27,12 +27,12 @@ class Limiter(Protocol):
     ) -> Permit | Rejected:
         """Queue for a start time; refuse at once when the wait would be too long.
 
-        With `begins` a ticket whose start is now has begun, and says so. `after` is a call on these
+        With `begins` a permit whose start is now has begun, and says so. `after` is a call on these
         keys that was sent and has ended as `report` says: it is settled with this.
         """
 
     def knows(self, permit: Permit) -> bool:
-        """Tell whether the limits of a ticket are known here, where another may have reserved it.
+        """Return True if the limits of a permit are known here, where another may have reserved it.
 
         One that is not is left to lapse.
         """
@@ -56,7 +56,7 @@ class Limiter(Protocol):
         """
 
     def spend(self, permit: Permit, amount: float, *, lease_s: float = 0) -> bool:
-        """Count a part of what a ticket reserved of a quota as used; False if it has not that much.
+        """Count a part of what a permit reserved of a quota as used; False if it has not that much.
 
         With `lease_s` the reservation lives at least that much longer.
         """
@@ -65,7 +65,7 @@ class Limiter(Protocol):
         """Reserve more of a quota for a call under way; False if there is not that much."""
 
     def observe(self, key: str, observation: Observation, *, permit: Permit | None = None) -> None:
-        """Correct a meter by what a reply said; name the reply's ticket if it is not settled."""
+        """Correct a meter by what a reply said; name the reply's permit if it is not settled."""
 
     def pause(self, key: str, seconds: float, reason: str) -> None:
         """Let nothing start for a while, longer if already so."""

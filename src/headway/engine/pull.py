@@ -57,7 +57,7 @@ MORE_CALLS = 10
 RECHECKS_MAX = 20
 # What a bug raises, in a walk or in reading a reply.
 BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-# A day that rolls is free again bit by bit, whatever it says: it is asked anew every hour.
+# A day that rolls is free again bit by bit, whatever it says: it is asked again every hour.
 DAY_PAUSE_MAX = timedelta(hours=1)
 
 

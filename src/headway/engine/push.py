@@ -116,7 +116,7 @@ class Push:
         self._given = carried
 
     def step(self) -> Done | Wait:
-        """Do the next short thing: queue for a permit, or use it."""
+        """Do the next step: queue for a permit, or use it."""
         if self._given is not None:
             self._go_on(self._given)
         push_step, asked_s = self._push_step, self._clock.monotonic()

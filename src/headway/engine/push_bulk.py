@@ -140,7 +140,7 @@ class BulkPushStep:
     def settle(
         self, answer: BulkProgress | Sequence[WriteResult] | None, *, call_id: str | None = None
     ) -> bool:
-        """Write down what the call came to; False if the errand is no longer ours."""
+        """Write down what the call came to; False if the push lease was taken over."""
         now, push_lease, intent = self.hand.clock.now(), self.push_lease, self.intent
         if isinstance(answer, BulkProgress):
             progress = {intent.id: answer}

@@ -1,4 +1,4 @@
-"""The housekeeping of suppliers' lines: each guards its own deadline and opens its own windows."""
+"""Housekeeping per supplier: the deadline guard, retry windows, and the market."""
 
 import heapq
 import math
@@ -14,7 +14,7 @@ HOURLY = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
 REFIT_EVERY = timedelta(hours=24)
 # How soon the guard of the deadline looks again though all is well, and the parts are counted: a
-# catalogue may grow.
+# catalog may grow.
 GUARD_EVERY_MAX = timedelta(minutes=10)
 # So many lines are looked after in one round: a round must not last as long as its holder may be
 # silent.
@@ -22,7 +22,7 @@ LINES_MAX = 200
 
 
 class SupplierTick:
-    """What one supplier's line needs now and then.
+    """The periodic work for one supplier.
 
     It guards the deadline of a policy that has a market, counts and learns for it, and opens the
     windows of a policy that has them.
@@ -67,7 +67,7 @@ class SupplierTick:
             self._markets.refit(market, now)
 
     def _guard(self, now: datetime) -> timedelta:
-        """Let those board who else would pass the deadline; return when to look again."""
+        """Move listings that would miss the deadline to the front; return when to check again."""
         oldest_at = self._markets.oldest()
         if oldest_at is None:
             return GUARD_EVERY_MAX
@@ -92,7 +92,7 @@ class SupplierTick:
 
 
 class SupplierTicks:
-    """The lines of all suppliers, whoever comes or goes; who is due longest comes first."""
+    """The housekeeping of all suppliers, the longest due first."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class SupplierTicks:
         self._due: list[tuple[datetime, SupplierName]] = []
 
     def step(self, now: datetime) -> bool:
-        """Look after the lines that are due, up to a number; return whether more are."""
+        """Do the housekeeping of suppliers that are due, up to a limit; return True if more are."""
         names = self._names()
         for name in names:
             if name not in self._lines:

@@ -1,4 +1,4 @@
-"""Tick: the housekeeping that keeps the line honest. Any number of ticks at once are harmless."""
+"""Tick: housekeeping. Any number of ticks may run at once."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -16,13 +16,12 @@ HOURLY = timedelta(hours=1)
 
 
 class Tick:
-    """Rescue on silence: leases that ran out go back to the queue under a new fence.
+    """Return expired leases to the queue under a new fence, and do the other periodic work.
 
-    It marks what a person has paused, and unmarks what goes on, and looks after the line of every
-    supplier. It lets a sample be taken of how fresh the listings are, and what is wrong be judged,
-    each of which says when it is next due.
-    Once an hour the history gets its next month, each memory forgets what is older than its
-    retention, and all is counted. It `rescues` leases, and tells how many.
+    Each round applies pauses and does the housekeeping of every supplier. `sample` measures
+    freshness and `watch` checks alerts; both return when they are next due. Once an hour the
+    history gets its next month, and each of `memories` deletes what is older than its retention.
+    `rescues` is called with the number of leases rescued.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class Tick:
         self.rescued = 0
 
     def step(self) -> Wait:
-        """Do one round, and say when the next is due."""
+        """Do one round; return when the next is due."""
         now = self._clock.now()
         self._note_rescued("listing", self._schedule.rescue(now - CLOCKS_APART_MAX))
         self._note_rescued("job", self._jobs.rescue(now - CLOCKS_APART_MAX))

@@ -1,1 +1,1 @@
-"""Loops that turn the engine; they hold no logic."""
+"""Loops that run the engine's steps; they hold no logic."""

@@ -1,4 +1,4 @@
-"""Ticks by Celery's own beat, for whoever wants that: `celery -A headway.runners.beat beat`.
+"""Ticks by Celery's own beat, as an option: `celery -A headway.runners.beat beat`.
 
 Set HEADWAY_TICKS=beat for the workers too, else they also tick, which is harmless.
 """

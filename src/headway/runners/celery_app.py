@@ -22,7 +22,7 @@ QUEUES = (
     *(f"{Verb.PULL}.{platform}" for platform in PlatformName),
 )
 # After so long Redis hands out again what was not acknowledged. No step lasts as long, no message
-# waits as long for its time, and whoever comes twice finds that the baton has moved on.
+# waits as long for its time, and whoever comes twice finds that the dispatch lease has moved on.
 VISIBILITY_TIMEOUT_S = 600
 SOCKET_TIMEOUT_S = 10
 CONNECT_TIMEOUT_S = 5

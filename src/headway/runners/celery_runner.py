@@ -146,7 +146,7 @@ class CeleryRunner:
 
 
 def send_by(celery: Celery, dispatch_lease: DispatchLease, wait_s: float) -> None:
-    """Send the message of a baton, to be heard after that many real seconds; BrokerError if not."""
+    """Send the message of a dispatch lease after a real delay in seconds; raises BrokerError."""
     subject = dispatch_lease.subject
     try:
         celery.send_task(

@@ -1,4 +1,4 @@
-"""The embedded runner: a few threads in one process that turn the engine's steps."""
+"""The embedded runner: a few threads in one process that run the engine's steps."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -58,7 +58,7 @@ class EmbeddedRunner:
         self.stopping = threading.Event()
 
     def start(self, *, bells: Mapping[str, threading.Event] | None = None, **steps: Step) -> None:
-        """Turn each step in a thread of its own; one that has a bell wakes when it rings."""
+        """Run each step in its own thread; a wake-up event cuts its wait short."""
         bells = bells or {}
         self._bells += bells.values()
         for name, step in steps.items():

@@ -81,7 +81,7 @@ class JobPosition:
         return f"{self.user_id}/{self.platform}/{self.kind}{history}"
 
     def is_due(self, now: datetime) -> bool:
-        """Tell whether it would run if nothing held it up."""
+        """Return True if it would run if nothing held it up."""
         return self.status in WAITING and self.next_run_at is not None and self.next_run_at <= now
 
 
@@ -261,7 +261,7 @@ def _due(position: JobPosition, queue: JobQueueState, now: datetime) -> JobAnswe
 
 
 def stops_job(pause: Pause, seller: SellerId) -> bool:
-    """Tell whether a pause stops the jobs of a seller."""
+    """Return True if a pause stops the jobs of a seller."""
     return pause.stops_writes and pause.covers(seller)
 
 

@@ -96,7 +96,7 @@ def choose(waiting: Sequence[Change], shop: Shop) -> list[Change]:
 
 
 def is_due(bulk: BulkIntent, now: datetime) -> bool:
-    """Tell whether its next step may be made."""
+    """Return True if its next step may be made."""
     return bulk.progress.poll_at is None or bulk.progress.poll_at <= now
 
 

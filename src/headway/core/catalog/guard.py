@@ -1,6 +1,6 @@
 """The guard (law L9): which changes reach a shop by themselves, and which wait for a person.
 
-A price that moves too far, or a change of too much of a catalogue within a day, is held. Stock
+A price that moves too far, or a change of too much of a catalog within a day, is held. Stock
 flows all the same, for a missed change sells what does not exist; but in a mass change what falls
 to zero stays too.
 """
@@ -15,7 +15,7 @@ from headway.core.catalog.change_detection import HeldQuote, Observed, Terms, de
 from headway.core.catalog.listings import Listing
 
 DAY = timedelta(days=1)
-# Of a small catalogue so many may move within a day, whatever their share.
+# Of a small catalog so many may move within a day, whatever their share.
 MASS_MIN = 20
 # By these words a hold is known again: a mass change stays held although its day is over.
 MASS = "listings moved within a day"
@@ -26,7 +26,7 @@ State = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """How far a price may move, and how much of a catalogue within a day; a share of 1 is all."""
+    """How far a price may move, and how much of a catalog within a day; a share of 1 is all."""
 
     move_max: Decimal = Decimal("0.50")
     share_max: Decimal = Decimal("0.25")
@@ -38,7 +38,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SellerSettings:
-    """A seller's terms and guard, and how much of the catalogue moved within a day."""
+    """A seller's terms and guard, and how much of the catalog moved within a day."""
 
     terms: Terms
     guard: Guard = Guard()
@@ -103,17 +103,17 @@ def weigh(listing: Listing, observed: Observed, settings: SellerSettings, now: d
 
 
 def moves(old: State, new: State) -> bool:
-    """Tell whether the price moves, or stock falls to zero: what the mass guard counts."""
+    """Return True if the price moves, or stock falls to zero: what the mass guard counts."""
     return money(old, "price") != money(new, "price") or _empties(old, new)
 
 
 def has_moved_lately(listing: Listing, now: datetime) -> bool:
-    """Tell whether a listing is among those that moved within the day."""
+    """Return True if a listing is among those that moved within the day."""
     return listing.moved_at is not None and listing.moved_at > now - DAY
 
 
 def is_same_offer(state: State, other: State) -> bool:
-    """Tell whether two states ask the same price, for the same cost, in the same currency."""
+    """Return True if two states ask the same price, for the same cost, in the same currency."""
     return state.get("currency") == other.get("currency") and all(
         money(state, fact) == money(other, fact) for fact in OFFER
     )

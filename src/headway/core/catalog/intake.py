@@ -101,8 +101,8 @@ class Imported:
 class ImportedPart:
     """A part on its way into a shop: requested, normalized, published, blocked, failed or refused.
 
-    While it is requested, `place` is its place among those that board first, or `due_at` is when it
-    is tried again after a failure.
+    While it is requested, `place` is its place among the parts in the next calls, or `due_at` is
+    when it is tried again after a failure.
     """
 
     sku: Sku

@@ -1,4 +1,4 @@
-"""What becomes of a listing after its turn: outcome, next due time, failures, parking, events.
+"""What follows from a read of a listing: outcome, next due time, failures, parking, events.
 
 Only evidence about one SKU counts against it (law L8). A failed call goes through `suspicions`,
 which charges nobody unless bisecting has left a single suspect.
@@ -62,7 +62,7 @@ class ListingEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """Everything that one turn writes about one listing, in one transaction.
+    """Everything that one read writes about one listing, in one transaction.
 
     A desired state of None is left as it is; so are the held ones after a failure. `is_news` if
     the shop shows it, or would if nobody had to approve: what a policy counts as a change.
@@ -126,7 +126,7 @@ class Judge:
         now: datetime,
         settings_by_seller: Mapping[SellerId, SellerSettings],
     ) -> list[Settlement]:
-        """Decide what a reply means for everybody aboard; each move counts for the next."""
+        """Return the settlements of all listings in a call; each change counts for the next."""
         settings_by_seller = dict(settings_by_seller)
         settlements = []
         for listing in listings:
@@ -291,8 +291,8 @@ def suspicions(
 ) -> tuple[dict[str, int], list[Listing]]:
     """After a failed call, return each listing's suspicion by id, and whoever stands convicted.
 
-    A SKU is convicted when the supplier had just answered others, it was the only suspect aboard,
-    and it had failed as the only one before. The company of a convict stays as it was.
+    A SKU is convicted when the supplier had just answered others, it was the only suspect in the
+    call, and it had failed as the only one before. The company of a convict stays as it was.
     """
     alone_at = 1 + math.ceil(math.log2(seats))
     suspects = {listing.sku for listing in listings if is_suspect(listing.suspicion)}
@@ -335,7 +335,7 @@ def _stock_status(observed: Mapping[str, Any]) -> str:
 
 
 def _is_held_anew(listing: Listing, weighed: Weighed, events: tuple[ListingEvent, ...]) -> bool:
-    """Tell whether what is held is another thing than before: each is told once."""
+    """Return True if what is held is another thing than before: each is told once."""
     if weighed.held_reason is None:
         return False
     if weighed.proposed is not None:

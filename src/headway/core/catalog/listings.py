@@ -1,4 +1,4 @@
-"""The words of the catalog lane as values: listings, turns, quotes, claims, waits."""
+"""Value types of the catalog lane: listings, priorities, quotes, claims, waits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ MAIN = SupplierName("main")
 
 
 class Priority(StrEnum):
-    """Why a listing boards, best first."""
+    """Why a listing is in a call, highest priority first."""
 
     MANUAL = "manual"
     ONBOARDING = "onboarding"
@@ -29,7 +29,7 @@ class Priority(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How a listing's turn ended."""
+    """How a read of a listing ended."""
 
     UNCHANGED = "unchanged"
     UPDATED = "updated"

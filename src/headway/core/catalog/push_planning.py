@@ -314,7 +314,7 @@ def _quantity(change: Change, shop: Shop, name: str, quantity: int) -> StockWrit
 
 
 def waits_for_price(change: Change, need: PushNeeds) -> bool:
-    """Tell whether stock may not be written yet: more of it, or any, at a price that is wrong."""
+    """Return True if stock may not be written yet: more of it, or any, at a price that is wrong."""
     applied = change.applied or {}
     shown = applied.get("quantities") or {}
     rises = bool(need.unstocked) or any(

@@ -94,7 +94,7 @@ def idle(push_lease: PushLease, now: datetime) -> list[Pushed]:
 
 
 def lacks_only_price(change: Change, shop: Shop) -> bool:
-    """Tell whether nothing can be written to a listing but its price."""
+    """Return True if nothing can be written to a listing but its price."""
     need = needs(change, shop)
     has_stock = bool(need.stock or need.unstocked)
     return need.price and not need.status and (not has_stock or waits_for_price(change, need))

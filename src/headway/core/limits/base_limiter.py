@@ -61,7 +61,7 @@ class LimiterVerbs(Protocol):
     ) -> Permit | Rejected:
         """Queue for a start time; refuse at once when the wait would be too long.
 
-        With `begins` a ticket whose start is now has begun, and says so. `leave` is how many units
+        With `begins` a permit whose start is now has begun, and says so. `leave` is how many units
         of a quota must stay free for others. `after` is a call on these keys that was sent and has
         ended as `report` says: it is settled with this, whatever the answer.
         """
@@ -88,7 +88,7 @@ class LimiterVerbs(Protocol):
         return self.run(request.keys, transition, report)
 
     def knows(self, permit: Permit) -> bool:
-        """Tell whether the limits of a ticket are known here, where another may have reserved it.
+        """Return True if the limits of a permit are known here, where another may have reserved it.
 
         One that is not is left to lapse.
         """
@@ -131,7 +131,7 @@ class LimiterVerbs(Protocol):
         )
 
     def spend(self, permit: Permit, amount: float, *, lease_s: float = 0) -> bool:
-        """Count a part of what a ticket reserved of a quota as used; False if it has not that much.
+        """Count a part of what a permit reserved of a quota as used; False if it has not that much.
 
         With `lease_s` the reservation lives at least that much longer.
         """
@@ -160,7 +160,7 @@ class LimiterVerbs(Protocol):
         )
 
     def observe(self, key: str, observation: Observation, *, permit: Permit | None = None) -> None:
-        """Correct a meter by what a reply said; name the reply's ticket if it is not settled."""
+        """Correct a meter by what a reply said; name the reply's permit if it is not settled."""
         self.run(
             transitions.find_keys(self.resources, [key]),
             lambda states, now_us: transitions.observe(

@@ -18,7 +18,7 @@ def rank(one: Waiting, now_us: int) -> tuple[int, int]:
 
 
 def ahead_of(asker: Waiting, state: LimitState, now_us: int) -> list[Waiting]:
-    """Return who goes first; a ticket that another of its keys still blocks stands aside."""
+    """Return who goes first; a permit that another of its keys still blocks stands aside."""
     place = rank(asker, now_us)
     ready = [one for one in state.waiting if one.not_before_us <= now_us and one.id != asker.id]
     ready.sort(key=lambda one: rank(one, now_us))
@@ -26,7 +26,7 @@ def ahead_of(asker: Waiting, state: LimitState, now_us: int) -> list[Waiting]:
 
 
 def find_start_us(resource: Resource, state: LimitState, asker: Waiting, now_us: int) -> int:
-    """Return when this ticket may start on this key, after everybody ahead of it.
+    """Return when this permit may start on this key, after all permits ahead of it.
 
     Who sleeps until a promised time does not stop one who is awake and delays nobody: else
     promises made before the queue shrank would leave slots empty.
@@ -56,7 +56,7 @@ def plan(resource: Resource, state: LimitState, queue: Sequence[Waiting], now_us
 
 
 def find_next_free_us(resource: Resource, state: LimitState, now_us: int) -> int:
-    """Return when a ticket of cost 1 would start behind everybody who waits."""
+    """Return when a permit of cost 1 would start at the end of the queue."""
     queue = sorted(state.waiting, key=lambda one: rank(one, now_us))
     last = Waiting(
         id="",

@@ -1,4 +1,4 @@
-"""What is asked of the limiter, what it answers, and what a transition gives."""
+"""Requests to the limiter, its answers, and the result of a transition."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """No ticket: the wait would be too long; by then it may no longer be."""
+    """No permit: the wait would be too long; try again after `retry_in_s`."""
 
     retry_in_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
-    """Send now; after `send_within_s` it is too late, and the ticket is to be settled unsent."""
+    """Send now; after `send_within_s` it is too late, and the permit is to be settled unsent."""
 
     send_within_s: float
 
@@ -42,14 +42,14 @@ class Permit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotYet:
-    """Not yet: somebody better came, a pause, a correction; begin again after `wait_s`."""
+    """Not yet: a higher priority or a pause came first; begin again after `wait_s`."""
 
     wait_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """The ticket is not waiting any more; reserve again."""
+    """The permit is not waiting any more; reserve again."""
 
 
 BeginResult = Granted | NotYet | Expired

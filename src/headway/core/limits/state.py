@@ -10,7 +10,7 @@ from typing import Any
 
 from headway.core.limits.rules import BucketLevel, LimitedCall, QuotaUse, Resource, to_us
 
-# A lost call's holder may still report; until then its ticket is remembered.
+# A lost call's holder may still report; until then its permit is remembered.
 LOST_KEPT_US = to_us(3600)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Why a limiter that cannot know what left before waits out one window.
@@ -29,7 +29,7 @@ def instant(us: int) -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A ticket not yet begun; `not_before_us` is what its other keys last said."""
+    """A permit not yet begun; `not_before_us` is what its other keys last said."""
 
     id: str
     sequence: int
@@ -59,7 +59,7 @@ class LimitState:
     quotas: tuple[QuotaUse, ...] = ()
 
     def find(self, permit_id: str) -> LimitedCall | None:
-        """Return the call of this ticket, if it began and is remembered."""
+        """Return the call of this permit, if it began and is remembered."""
         return next((call for call in self.calls if call.id == permit_id), None)
 
     def swap(self, call: LimitedCall) -> "LimitState":
@@ -68,7 +68,7 @@ class LimitState:
         return replace(self, calls=calls)
 
     def without(self, permit_id: str) -> "LimitState":
-        """Return the state without this ticket in the queue."""
+        """Return the state without this permit in the queue."""
         return replace(self, waiting=tuple(one for one in self.waiting if one.id != permit_id))
 
 

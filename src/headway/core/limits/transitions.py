@@ -1,7 +1,7 @@
-"""Who may call, and when: two-phase tickets over several resources, as pure transitions.
+"""Two-phase permits over several resources, as pure transitions.
 
 `reserve` gives a start time, `begin` commits to it, `settle` says how it ended. A transition takes
-the states of all keys of a ticket and an instant, and returns new states, an answer and notes for
+the states of all keys of a permit and an instant, and returns new states, an answer and notes for
 the ledger. Stores add only a lock and a clock (`store.limits`, `core.limits_memory`).
 """
 
@@ -148,13 +148,13 @@ def reserve(
 def take(
     resources: Resources, states: States, request: Request, now_us: int
 ) -> LimitStep[Permit | Rejected]:
-    """Reserve and, if the start is now, begin in the same breath: the ticket then says Go."""
+    """Reserve and, if the start is now, begin too: the permit is then granted."""
     reserved = reserve(resources, states, request, now_us)
     permit = reserved.answer
     if isinstance(permit, Rejected) or permit.wait_s > 0:
         return reserved
     begun = begin(resources, {**states, **reserved.states}, permit, now_us)
-    assert isinstance(begun.answer, Granted), "whoever may start now may begin now"
+    assert isinstance(begun.answer, Granted), "a permit that may start now may begin now"
     return LimitStep(
         answer=replace(permit, granted=begun.answer),
         states={**reserved.states, **begun.states},
@@ -165,7 +165,7 @@ def take(
 def follow(
     resources: Resources, states: States, sent: Permit, request: Request, now_us: int
 ) -> LimitStep[Permit | Rejected]:
-    """Settle a call that was sent and, in the same breath, reserve the one that is to follow it."""
+    """Settle a call that was sent and reserve the permit of the next one."""
     settled = settle(resources, states, sent, sent=True, now_us=now_us)
     reserved = reserve(resources, {**states, **settled.states}, request, now_us)
     return LimitStep(
@@ -209,10 +209,10 @@ def settle(
     seen: Observation | None = None,
     now_us: int,
 ) -> LimitStep[None]:
-    """Write down how the call ended; a second word on the same ticket changes nothing.
+    """Write down how the call ended; a second word on the same permit changes nothing.
 
     Without `actual` a call has used what it spent, or all it reserved if it never said. Unsent and
-    not begun, the ticket leaves the queue. What the reply said of a meter corrects it.
+    not begun, the permit leaves the queue. What the reply said of a meter corrects it.
     """
     changed: dict[str, LimitState] = {}
     notes: list[Note] = []

@@ -1,4 +1,4 @@
-"""What a supplier's limit is worth: does a catalogue fit, how old will data be, what breaks first.
+"""What a supplier's limit is worth: does a catalog fit, how old will data be, what breaks first.
 
 Ages and staleness are estimates, for parts of which 5 % change a day. Calls are counted as the
 limiter permits them: each leaves a gap after the last one ended, and tokens cost calls too.
@@ -30,7 +30,8 @@ OUTAGE_H = 2.0
 LEARNING = 1.2
 # Of 24 hours filled by chance the fullest is about two standard deviations above the mean.
 FULLEST = 2.0
-# While scheduled listings have no slack left, a call keeps so many of its seats for urgent turns.
+# While scheduled listings have no slack left, a call keeps so many of its seats for urgent
+# priorities.
 URGENT_SEATS = 2
 FAILING_SHARE = 0.02
 GROWS_BY = 1000
@@ -94,7 +95,7 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What a policy makes of a catalogue; shares are of the limit and of what is permitted.
+    """What a policy makes of a catalog; shares are of the limit and of what is permitted.
 
     Without a number of seats for retries a day, they may go at any time.
     """
@@ -123,7 +124,7 @@ class Headroom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
-    """What gives way as a catalogue grows beyond so many products, under one policy or any."""
+    """What gives way as a catalog grows beyond so many products, under one policy or any."""
 
     products: int
     what: str
@@ -144,7 +145,7 @@ class CapacityRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """What adding parts does: how long until each was read once, and the catalogue afterwards."""
+    """What adding parts does: how long until each was read once, and the catalog afterwards."""
 
     add: int
     onboarding_h: float | None
@@ -188,7 +189,7 @@ class Capacity:
 def weigh_up(
     products: int, throughput: Throughput, policies: Sequence[Policy], *, add: int = 0
 ) -> Capacity:
-    """Answer for a catalogue, and for one that grows by `add` parts."""
+    """Answer for a catalog, and for one that grows by `add` parts."""
     growth = None
     if add:
         minutes = onboarding_min(products, add, throughput)
@@ -219,7 +220,7 @@ def weigh_up(
 def expect_all(
     products: int, throughput: Throughput, policies: Iterable[Policy]
 ) -> tuple[Expected, ...]:
-    """Return what each of the once-a-day policies makes of a catalogue, then `adaptive`."""
+    """Return what each of the once-a-day policies makes of a catalog, then `adaptive`."""
     daily = [expect_once_a_day(policy, products, throughput) for policy in policies]
     return (*daily, expect_adaptive(products, throughput))
 
@@ -238,7 +239,7 @@ def _faster(factor: int, products: int, throughput: Throughput) -> Faster:
 
 
 def row(products: int, throughput: Throughput) -> CapacityRow:
-    """Return what the documents' tables say of a catalogue that is read once a day."""
+    """Return what the documents' tables say of a catalog that is read once a day."""
     calls = math.ceil(products / throughput.seats)
     return CapacityRow(
         products=products,
@@ -251,7 +252,7 @@ def row(products: int, throughput: Throughput) -> CapacityRow:
 
 
 def expect_once_a_day(policy: Policy, products: int, throughput: Throughput) -> Expected:
-    """Return what a policy makes of a catalogue that reads each SKU once a day."""
+    """Return what a policy makes of a catalog that reads each SKU once a day."""
     needed = math.ceil(products / throughput.seats)
     calls = min(needed, throughput.price_calls_per_day)
     fits = products <= throughput.products_max
@@ -312,7 +313,7 @@ def headroom(products: int, throughput: Throughput) -> Headroom:
 
 
 def breaks(throughput: Throughput, policies: Iterable[Policy]) -> list[Break]:
-    """Return what gives way as a catalogue grows, the first first."""
+    """Return what gives way as a catalog grows, the first first."""
     hourly = throughput.seats_per_min * 60
     by_chance = (math.sqrt(hourly + (FULLEST / 2) ** 2) - FULLEST / 2) ** 2
     found = [
@@ -354,7 +355,7 @@ def retry_seats_per_day(policy: Policy, products: int) -> int | None:
 
 
 def onboarding_min(products: int, add: int, throughput: Throughput) -> float | None:
-    """Return how long it takes to read new parts at urgent turns, while the others are kept up.
+    """Return how long it takes to read new parts first while the others stay in time.
 
     None if the others leave no seat.
     """

@@ -1,4 +1,4 @@
-"""The guard of the deadline (law L3): how many of the oldest listings must board at once.
+"""The deadline guard (law L3): how many of the oldest listings must be in the next call.
 
 It looks ahead: if too many listings would reach the deadline together, some of them go early.
 """
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 # Two hours before the 24 that the law allows, so that an outage of less breaks nothing.
 DEADLINE_MIN = 22 * 60
 DAY_MIN = 24 * 60
-# Of the seats, so many are counted on; the rest is for failures and urgent turns.
+# Of the seats, so many are counted on; the rest is for failures and urgent priorities.
 RELIABLE = 0.90
 RELIABLE_MAX = 0.95
 
@@ -16,7 +16,7 @@ RELIABLE_MAX = 0.95
 def terms(listings: int, seats_per_min: float) -> tuple[float, float]:
     """Return the deadline in minutes and the seats a minute to count on.
 
-    A catalogue that is too large for both gives up reserve seats first, then the two hours.
+    A catalog that is too large for both gives up reserve seats first, then the two hours.
     """
     reliable = RELIABLE * seats_per_min
     if listings <= reliable * DEADLINE_MIN:
@@ -27,7 +27,7 @@ def terms(listings: int, seats_per_min: float) -> tuple[float, float]:
 
 
 def must(ages_min: Mapping[int, int], *, seats_per_min: float, seats: int) -> int:
-    """Return how many of the oldest must board now, of a histogram of ages by the minute.
+    """Return how many of the oldest must be in the next call, of a histogram of ages by the minute.
 
     `seats` is what the period has for which this is asked, one minute as a rule.
     """

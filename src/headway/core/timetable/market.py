@@ -25,10 +25,10 @@ PRICE_MIN, PRICE_MAX = 1e-9, 1e7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Market:
-    """What is known of the whole catalogue, as one call finds it.
+    """What is known of the whole catalog, as one call finds it.
 
     `price` is the going price of a seat in minutes of expected staleness; None before the first
-    call, when it follows from the prior. `families` holds those of the listings aboard.
+    call, when it follows from the prior. `families` holds those of the listings in the call.
     """
 
     listings: int

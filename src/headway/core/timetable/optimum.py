@@ -1,4 +1,4 @@
-"""The yardsticks of freshness: the best that reads could do with known rates, and equal turns.
+"""The yardsticks of freshness: the best that reads could do with known rates, and equal intervals.
 
 A listing changes at random, at a rate of its own; read every T minutes it is stale for
 `T - (1 - e^(-lT)) / l` of them on average. The relaxed optimum spends the seats of a minute so that
@@ -26,7 +26,7 @@ def relaxed_optimum(
     """Return stale minutes per listing and day if seats go where they save most.
 
     With weights it is the weighted mean, and what is minimised. Where the cap cannot be kept for
-    all, every listing is read in equal turns, as fast as the seats allow.
+    all, every listing is read in equal intervals, as fast as the seats allow.
     """
     weights = [1.0] * len(rates_per_day) if weights is None else weights
     intervals_min = optimal_intervals(rates_per_day, seats_per_min, cap_min, weights)
@@ -38,7 +38,7 @@ def relaxed_optimum(
 
 
 def round_robin(rates_per_day: Sequence[float], seats_per_min: float) -> float:
-    """Return stale minutes per listing and day if all seats are used in equal turns."""
+    """Return stale minutes per listing and day if all seats are used in equal intervals."""
     if not rates_per_day:
         return 0.0
     interval_min = len(rates_per_day) / seats_per_min

@@ -49,7 +49,7 @@ class Departures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """Everything that a forecast needs: who waits, how calls leave, what the policy will say."""
+    """Everything that a forecast needs: the queue, the permits to come, and the policy."""
 
     queue: Sequence[Listing]
     departures: Departures
@@ -59,7 +59,7 @@ class Outlook:
 
 
 def foresee(outlook: Outlook, now: datetime, wanted: Collection[Sku]) -> dict[Sku, datetime]:
-    """Return when each of these parts will board; what is too far off to tell is left out."""
+    """Return when each of these parts will be in a call; parts beyond the horizon are left out."""
     line, left, found = _Line(outlook), set(wanted), dict[Sku, datetime]()
     departures = replace(outlook.departures, permit_at=max(now, outlook.departures.permit_at))
     for _ in range(CALLS_MAX):
@@ -80,14 +80,14 @@ def foresee(outlook: Outlook, now: datetime, wanted: Collection[Sku]) -> dict[Sk
 
 
 def _rule_at(outlook: Outlook, at: datetime) -> SeatRule:
-    """Return the rule of boarding: a window that is full stays so until the next one opens."""
+    """Return the seat rule at an instant: a full retry window stays full until the next opens."""
     is_full = outlook.retries_from is not None and at < outlook.retries_from
     return replace(outlook.rule, retries_left=0 if is_full else None)
 
 
 @dataclass(slots=True)
 class _Line:
-    """The queue as it will be: each turn by due time, and each part as every seller lists it."""
+    """The queue as it will be: listings by priority and due time, and by part."""
 
     outlook: Outlook
     priorities: dict[Priority, list[Listing]] = field(init=False)
@@ -102,7 +102,7 @@ class _Line:
             self.parts.setdefault(candidate.sku, []).append(candidate)
 
     def front(self) -> list[Candidate]:
-        """Return those who may board next, a few of each turn."""
+        """Return the candidates for the next call, a few of each priority."""
         depth = self.outlook.rule.seats * FRONT_PER_SEAT
         return [
             Candidate(
@@ -118,7 +118,7 @@ class _Line:
         ]
 
     def read(self, skus: Collection[Sku], at: datetime) -> None:
-        """Let these be read, of every seller, and take their next place."""
+        """Mark these parts as read for every seller, and queue them again."""
         for sku in skus:
             for listing in self.parts[sku]:
                 waiting = self.priorities[listing.priority]

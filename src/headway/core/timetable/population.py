@@ -1,9 +1,9 @@
 """How often typical parts change, before anything is known of them: very unequally.
 
 A few change all the time, some every other day, most hardly ever, and within each kind by far not
-equally often. The numbers are fitted to what a study of such catalogues reports: about 5 % of the
-parts change within a day, equal turns cost 2.4 times the staleness of the best ones, read once a
-day a part is stale for 40 minutes, and a learner comes within a fifth of the best in a month.
+equally often. The numbers are fitted to what a study of such catalogs reports: about 5 % of the
+parts change within a day, equal intervals cost 2.4 times the staleness of the best ones, read once
+a day a part is stale for 40 minutes, and a learner comes within a fifth of the best in a month.
 """
 
 import math

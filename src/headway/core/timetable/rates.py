@@ -1,7 +1,7 @@
 """How often a listing changes, learned by Bayes from what reads found.
 
 A read says only whether something changed since the one before. `Evidence` sums that up in two
-numbers, `Prior` holds what is known of the whole catalogue; together they give a rate.
+numbers, `Prior` holds what is known of the whole catalog; together they give a rate.
 """
 
 import math
@@ -50,7 +50,7 @@ FIRST_SHARES = _first_shares()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
-    """How change rates are spread over the catalogue; without shares, nothing is known yet."""
+    """How change rates are spread over the catalog; without shares, nothing is known yet."""
 
     shares: tuple[float, ...] = ()
     # Each rate with its logarithm and that of its share, since every read asks for them.
@@ -73,7 +73,7 @@ class Prior:
         return _product(weights) / sum(weights)
 
     def refit(self, cells: Iterable[tuple[float, float, int]]) -> Self:
-        """Return the prior that fits the catalogue: how many have seen what in how many days."""
+        """Return the prior that fits the catalog: how many have seen what in how many days."""
         cells = [cell for cell in cells if cell[2] > 0]
         if not cells:
             return self

@@ -233,7 +233,7 @@ class Adaptive:
         return family, [candidate for candidate in in_call if candidate is not opener]
 
     def _weigh(self, family: Family, in_call: list[ReadResult], tally: "_Tally") -> Family:
-        """Let the companions aboard bear witness, and act on it."""
+        """Let the companions in the call bear witness, and act on it."""
         episode = family.episode
         assert episode is not None
         for candidate in in_call:
@@ -290,7 +290,7 @@ class _Tally:
 
 
 def _is_timely(seen: ReadResult) -> bool:
-    """Tell whether a listing boarded in its own time, so that its lag tells of the queue.
+    """Return True if a listing boarded in its own time, so that its lag tells of the queue.
 
     Whoever the guard pulled forward is marked by a due time before its last read.
     """

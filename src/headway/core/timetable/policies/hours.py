@@ -76,7 +76,7 @@ class HourSlots(OnceADay):
         return Next(next_sync_at=slot, evidence=it.evidence)
 
     def is_served(self, ahead: timedelta) -> bool:
-        """Tell whether a read so long before a slot stands for it."""
+        """Return True if a read so long before a slot stands for it."""
         raise NotImplementedError
 
     def openings(self, listings: int) -> tuple[Opening, ...]:

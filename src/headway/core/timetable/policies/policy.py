@@ -37,11 +37,11 @@ class CatalogSummary:
         return sum(self.loads)
 
     def with_one_in(self, hour_bucket: int) -> Self:
-        """Return the catalogue with one listing more."""
+        """Return the catalog with one listing more."""
         return self._with(hour_bucket, 1)
 
     def without_one_in(self, hour_bucket: int) -> Self:
-        """Return the catalogue with one listing less."""
+        """Return the catalog with one listing less."""
         return self._with(hour_bucket, -1)
 
     def _with(self, hour_bucket: int, more: int) -> Self:
@@ -55,7 +55,7 @@ EMPTY = CatalogSummary()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadResult:
-    """One good read, as a policy learns from it; the listing is as it was when it boarded."""
+    """One good read, as a policy learns from it; the listing is as it was when it was claimed."""
 
     listing: Listing
     at: datetime
@@ -92,7 +92,7 @@ class Policy(Protocol):
 
     @property
     def patience(self) -> timedelta:
-        """How much longer than its slack a due listing lets a flood of urgent turns go first."""
+        """How much longer than its slack a due listing lets urgent listings go first."""
 
     @property
     def age_max(self) -> timedelta:
@@ -104,7 +104,7 @@ class Policy(Protocol):
 
     @property
     def weighs_slots(self) -> bool:
-        """Whether `place` looks at the catalogue; counting it is not free."""
+        """Whether `place` looks at the catalog; counting it is not free."""
 
     def place(self, sku: Sku, now: datetime, catalog: CatalogSummary = EMPTY) -> Placement:
         """Give a new listing its slot and first due time."""

@@ -40,7 +40,7 @@ class Split(HourSlots):
         return HALF_HOUR < ahead <= self.early or ahead <= BRINK
 
     def openings(self, listings: int) -> tuple[Opening, ...]:
-        """Return the windows at half past: every four hours, or every two for a large catalogue."""
+        """Return the windows at half past: every four hours, or every two for a large catalog."""
         every = 2 if listings >= OFTEN_FROM else 4
         seats_max = next(seats for size, seats in SEATS_BY_SIZE if listings >= size)
         return tuple(
