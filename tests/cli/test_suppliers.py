@@ -129,3 +129,20 @@ def test_suppliers_are_the_same_here_and_at_a_server(both: Both, secrets: tuple[
     ):
         here, there = both.local(*words), both.remote(*words)
         assert (here.code, here.out, here.err) == (there.code, there.out, there.err), words
+
+
+def test_a_price_list_is_added_with_its_columns(on_database: Headway, tmp_path: Path) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text("PartNo,price,quantity\nA1,5,1\n")
+    add = ("supplier", "add", "list", "--kind", "feed", "--url", str(path), "--currency", "USD")
+    added = on_database(*add, "--column", "sku=PartNo", "--interval", "30m", "--json").object()
+    assert (added["kind"], added["url"], added["is_new"]) == ("feed", str(path), True)
+    assert added["options"] == {
+        "columns": {"sku": "PartNo"}, "currency": "USD", "interval": "30m",
+    }  # fmt: skip
+    assert "no price list is held" in on_database("supplier", "accept", "list").complaint(2)
+    wrong = on_database(*add, "--interval", "soon").complaint(2)
+    assert "interval: write a time from 1m to 24h" in wrong
+    assert "--column: write each name once" in on_database(*add, "--column", "sku").complaint(2)
+    plain = on_database(*add[:5], "--url", "http://parts.example/p.csv").complaint(2)
+    assert "use https" in plain
