@@ -4,6 +4,7 @@ Each command runs on two equal databases, so they stay equal as long as it does 
 """
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +40,8 @@ LOOKS = [
     ["shops"],
     ["shops", "--seller", ACME],
     ["tier", ACME],
+    ["terms"],
+    ["terms", ACME],
     *(["explain", sku] for sku in ODD),
 ]
 VERBS = {
@@ -70,6 +73,14 @@ VERBS = {
         ["resume", "--supplier"],
         ["trigger", HELD, PARKED, "--reason", "a customer asks"],
     ],
+    "terms and connections": [
+        ["terms", ACME, "--basis", "net", "--markup", "12%"],
+        ["terms", ACME, "--reset"],
+        ["disconnect", "--seller", ACME, "--reason", "closed"],
+        ["disconnect", "--seller", ACME, "--platform", "etsy"],
+        ["backfill"],
+        ["backfill", "--seller", ACME],
+    ],
     "what sellers pay for": [["tier", ACME, "pro"], ["tier", "new comer/1", "starter"]],
     "jobs": [
         ["revive", "acme/etsy/orders", "best/etsy/orders"],
@@ -82,6 +93,10 @@ VERBS = {
 REFUSALS = [
     ["shops", "--seller", "nobody"],
     ["tier", "nobody"],
+    ["terms", "--markup", "12%"],
+    ["terms", ACME, "--markup", "2000000%"],
+    ["disconnect", "--seller", "nobody"],
+    ["disconnect", "--seller", ACME, "--platform", "printify"],
     ["tier", " "],
     ["key", "revoke", "nobody"],
     ["sessions", "end", "6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11"],
@@ -151,6 +166,20 @@ def test_sessions_and_keys_are_seen_and_ended_the_same(both: Both) -> None:
     assert (revoked["id"], revoked["revoked_at"] is None) == (made["id"], False)
     said = both.remote("sessions", "--server", both.url, "end", "--name", "ada").complaint(2)
     assert "write options after the word" in said
+
+
+def test_a_shop_is_connected_the_same_and_no_token_is_shown(both: Both, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("shpat_0123456789abcdef\n", encoding="utf-8")
+    shop = ["connect", "acme.myshopify.com", "--seller", ACME, "--token-file", str(file)]
+    for form in ((), ("--json",)):
+        done = same(both, *shop, "--no-check", *form)
+        assert done.code == 0, done.err
+        assert "shpat" not in done.out + done.err
+    assert "token" in same(both, *shop[:-2], "--no-check").complaint(2)
+    assert same(both, "check").code == 0
+    link = both.remote("key", "link", "--role", "reader", "--json").object()
+    assert link["link"].startswith(f"{both.url}/login/")
 
 
 def test_a_look_shows_the_same(both: Both) -> None:

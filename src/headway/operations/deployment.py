@@ -18,6 +18,10 @@ from headway.store.timetable.hours import DayTimetable
 
 TAG = "overseeing"
 DAYS_SHOWN = 7.0
+SupplierQuery = Annotated[
+    SupplierName | None,
+    Query(description="Which supplier's queue; a seller sees the seller's own."),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,13 +33,7 @@ class FreshnessSeries:
 
 
 @operation("GET", "/api/sync/status", need=Need.READ, tag="sync", errors=(404, 503))
-def status(
-    caller: Caller,
-    supplier: Annotated[
-        SupplierName | None,
-        Query(description="Which supplier's queue; a seller sees the seller's own."),
-    ] = None,
-) -> Overview:
+def status(caller: Caller, supplier: SupplierQuery = None) -> Overview:
     """Return everything the first screen shows; a seller sees that of the seller's own."""
     return look(caller.on_queue(supplier), seller=caller.seller, theirs=caller.own)
 

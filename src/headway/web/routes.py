@@ -13,11 +13,12 @@ from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 
 from headway.app import App
-from headway.core.catalog.listings import MAIN, SupplierName
+from headway.core.catalog.listings import MAIN
 from headway.core.runs import Run
 from headway.errors import StoreError
 from headway.operations import deployment, history, people, runs, shop_links
 from headway.operations.callers import Caller
+from headway.operations.deployment import SupplierQuery
 from headway.operations.operation import ApiOperation
 from headway.operations.registry import OPERATIONS
 from headway.runners.background import BackgroundRuns
@@ -32,7 +33,7 @@ from headway.web.openapi import document
 from headway.web.problems import problem
 
 AnyOperation = ApiOperation[Any, Any, Any]
-REQUEST, REPLY = "_request", "_reply"
+REQUEST, REPLY = "request", "reply"
 
 
 def include(site: FastAPI, app: App) -> None:
@@ -74,28 +75,33 @@ def _endpoint(declared: AnyOperation) -> Callable[..., Any]:
     function = INSTEAD.get(declared, declared.function)
     after = AFTER.get(declared)
 
+    caller, *others = inspect.signature(function).parameters.values()
+    takes_request = any(parameter.name == REQUEST for parameter in others)
+
     @wraps(function)
     def endpoint(**arguments: Any) -> Any:  # noqa: ANN401 - FastAPI passes what the signature says
-        request, reply = arguments.pop(REQUEST), arguments.pop(REPLY)
+        request, reply = arguments[REQUEST], arguments.pop(REPLY)
+        if not takes_request:
+            del arguments[REQUEST]
         answer = function(**arguments)
         _link_next(request, reply, getattr(answer, "next_cursor", None))
         if after is not None:
             after(request, reply, answer)
         return answer
 
-    caller, *others = inspect.signature(function).parameters.values()
     admitted = Depends(Requirement(declared.need))
     own = [
         inspect.Parameter(REQUEST, inspect.Parameter.KEYWORD_ONLY, annotation=Request),
         inspect.Parameter(REPLY, inspect.Parameter.KEYWORD_ONLY, annotation=Response),
         caller.replace(kind=inspect.Parameter.KEYWORD_ONLY, default=admitted),
     ]
+    others = [parameter for parameter in others if parameter.name != REQUEST]
     others = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in others]
     endpoint.__signature__ = inspect.Signature([*own, *others])  # type: ignore[attr-defined]
     return endpoint
 
 
-def _status(caller: Caller, request: Request, supplier: SupplierName | None = None) -> Overview:
+def _status(caller: Caller, request: Request, supplier: SupplierQuery = None) -> Overview:
     if caller.seller is not None or supplier not in {None, MAIN}:
         return deployment.status(caller, supplier)
     # What everybody sees is read once for all requests.
