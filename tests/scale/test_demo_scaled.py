@@ -38,7 +38,7 @@ def watched(pids: list[int]) -> Iterator[dict[int, int]]:
 
 def at_work(group: ProcessGroup) -> dict[str, int]:
     """Return the last process id under each worker name."""
-    return {found[1]: int(found[2]) for line in group.output if (found := WORKS.match(line))}
+    return {match[1]: int(match[2]) for line in group.output if (match := WORKS.match(line))}
 
 
 @pytest.mark.timeout(TIMEOUT_S)

@@ -74,6 +74,13 @@ Shown = Annotated[
 Watched = Annotated[
     bool, typer.Option("--watch", help="Evaluate alerts each minute and list them; takes longer.")
 ]
+WorkerCount = Annotated[
+    int | None,
+    typer.Option(help="How many workers fetch, or pull, at once; by default enough."),
+]
+SellerCount = Annotated[
+    int | None, typer.Option(help="How many sellers; default 1, or 20 in the account lane.")
+]
 FAULT_HELP = f"What goes wrong; repeatable. Known: {KNOWN}. In the account lane: {ACCOUNT_KNOWN}."
 
 
@@ -114,13 +121,8 @@ def simulate(
         Path | None,
         typer.Option(help="Draw the chart to this .svg file."),
     ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(help="How many workers fetch, or pull, at once; by default enough."),
-    ] = None,
-    sellers: Annotated[
-        int | None, typer.Option(help="How many sellers; default 1, or 20 in the account lane.")
-    ] = None,
+    workers: WorkerCount = None,
+    sellers: SellerCount = None,
     watch: Watched = False,
     database: Annotated[
         str | None, typer.Option(help="A PostgreSQL to make a throw-away database on.")

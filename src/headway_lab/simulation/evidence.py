@@ -124,7 +124,7 @@ class ListingRow(NamedTuple):
         )  # fmt: skip
 
 
-class Evidence:
+class ScheduleEvidence:
     """The tables as they are."""
 
     def __init__(self, pool: Pool) -> None:

@@ -16,7 +16,7 @@ from headway.core.catalog.lifecycle import Settlement
 from headway.core.catalog.listings import Listing, Outcome, Priority, Sku
 from headway_lab.simulation.deadlines import Deadlines
 from headway_lab.simulation.desired_versions import DesiredVersions
-from headway_lab.simulation.evidence import Evidence, ListingRow
+from headway_lab.simulation.evidence import ListingRow, ScheduleEvidence
 from headway_lab.simulation.faults import AffectedParts
 from headway_lab.simulation.figures import Figures
 from headway_lab.simulation.forecast_checks import ForecastChecks
@@ -52,7 +52,7 @@ class Laws:
         self,
         *,
         violations: ViolationLog,
-        evidence: Evidence,
+        evidence: ScheduleEvidence,
         clock: Clock,
         rules: Rules,
         affected: AffectedParts,

@@ -14,7 +14,7 @@ from headway.core.catalog.listings import Quote, SellerId, Sku
 from headway.providers.shopify.storefront import shop_limit_key, store_tokens
 from headway.providers.vault import open_vault
 from headway.store.accounts.credentials import Credentials
-from headway_lab.simulation.evidence import Evidence, ListingRow, PublishedListing, ShopRow
+from headway_lab.simulation.evidence import ListingRow, PublishedListing, ScheduleEvidence, ShopRow
 from headway_lab.simulation.faults import Faults
 from headway_lab.simulation.shops import Shops
 from headway_lab.simulation.truth import ReferenceReader
@@ -56,7 +56,7 @@ def new_shops(
 def open_shops(
     app: App,
     shops: Shops,
-    evidence: Evidence,
+    evidence: ScheduleEvidence,
     *,
     reference: ReferenceReader,
     parts: Mapping[Sku, SupplierPart],

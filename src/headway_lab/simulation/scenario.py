@@ -23,7 +23,7 @@ from headway_lab.simulation.alert_log import AlertLog
 from headway_lab.simulation.crashes import CrashingPool, CrashingTransport, FaultInjector
 from headway_lab.simulation.deadlines import Deadlines, Promise
 from headway_lab.simulation.desired_versions import DesiredVersions, grace_of
-from headway_lab.simulation.evidence import Evidence
+from headway_lab.simulation.evidence import ScheduleEvidence
 from headway_lab.simulation.explain_checks import check_explanations, record_forecasts
 from headway_lab.simulation.faults import Faults
 from headway_lab.simulation.figures import Figures
@@ -127,7 +127,7 @@ class Scenario:
         self.settings = self._parts.settings(
             simulated(plan.policy, data_dir, drift_checks=drift_checks)
         )
-        self._evidence = Evidence(pool)
+        self._evidence = ScheduleEvidence(pool)
         self.sellers = [SellerId(f"seller-{number + 1}") for number in range(plan.sellers)]
         self.shops = new_shops(self.clock, self.settings, self.sellers, plan.faults, plan.seed)
         self._shop_transport = SimTransport(self.shops.simulator.handle, self.clock, seed=plan.seed)

@@ -12,7 +12,7 @@ from typing import Any
 from headway.clock import Clock
 from headway.core.catalog.storefront import PushLease, Shop
 from headway_lab.simulation.desired_versions import DesiredVersions, MayWait
-from headway_lab.simulation.evidence import Evidence, OpenIntent
+from headway_lab.simulation.evidence import OpenIntent, ScheduleEvidence
 from headway_lab.simulation.figures import Figures
 from headway_lab.simulation.pauses import PauseChecks
 from headway_lab.simulation.shops import Shops, ShownListing
@@ -47,7 +47,7 @@ class ShopLaws:
         self,
         *,
         violations: ViolationLog,
-        evidence: Evidence,
+        evidence: ScheduleEvidence,
         clock: Clock,
         shops: Shops,
         versions: DesiredVersions,
