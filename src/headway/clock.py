@@ -1,4 +1,4 @@
-"""Clocks and generators: the only module that asks the time or makes randomness.
+"""Clocks and generators: the only module that reads the time or creates randomness.
 
 SystemClock is the wall clock; ScaledClock runs faster, for the demo. Simulations run on
 `headway_lab.virtual_clock`.
@@ -16,40 +16,40 @@ Rng = random.Random
 
 
 def rng(seed: int | str) -> Rng:
-    """Make the generator that this seed always makes."""
+    """Return a random generator for a seed."""
     return random.Random(seed)  # noqa: S311 - for worlds and jitter, never for secrets
 
 
 def fresh_id(generator: Rng | None = None) -> str:
-    """Make a new identifier; from a generator when a run must be repeatable."""
+    """Return a new identifier; from a generator if the run must be repeatable."""
     if generator is None:
         return str(uuid.uuid4())
     return str(uuid.UUID(int=generator.getrandbits(128), version=4))
 
 
 def fresh_secret() -> str:
-    """Make a password nobody can guess, safe inside an address or a shell."""
+    """Return a random secret that needs no quoting in a URL or a shell."""
     return secrets.token_hex(32)
 
 
 class Clock(Protocol):
-    """What the engine may know of time."""
+    """The time as the engine reads it."""
 
     @property
     def is_real(self) -> bool:
-        """Whether this is the world's clock, so that the database's may stand in for it."""
+        """Whether this is real time, so that the database's clock can replace it."""
 
     def now(self) -> datetime:
         """Return the instant, in UTC."""
 
     def monotonic(self) -> float:
-        """Return seconds that never jump, from an arbitrary start."""
+        """Return monotonic seconds from an arbitrary start."""
 
     def sleep(self, seconds: float, wake: threading.Event | None = None) -> None:
-        """Let that much time pass, or less if the event is set meanwhile."""
+        """Sleep; return early if the event is set."""
 
     def event(self) -> threading.Event:
-        """Make an event that can wake a sleeper on this clock."""
+        """Return an event that can wake a sleeper on this clock."""
 
 
 class SystemClock:
@@ -73,7 +73,7 @@ class SystemClock:
             time.sleep(seconds)
 
     def event(self) -> threading.Event:
-        """Make an event that can wake a sleeper."""
+        """Return an event that can wake a sleeper."""
         return threading.Event()
 
 
@@ -87,7 +87,7 @@ class ScaledClock:
         self.speed = speed
         self.start = start
         # The host's monotonic seconds at the start. They are the same in every process of a host,
-        # and stand still where the wall clock jumps: whoever joins later shows the same instant.
+        # and do not jump with the wall clock: a process that starts later shows the same time.
         self.origin_s = time.monotonic() if origin_s is None else origin_s
 
     def now(self) -> datetime:
@@ -107,5 +107,5 @@ class ScaledClock:
             time.sleep(real)
 
     def event(self) -> threading.Event:
-        """Make an event that can wake a sleeper."""
+        """Return an event that can wake a sleeper."""
         return threading.Event()

@@ -1,33 +1,33 @@
-"""The error tree. A class answers two questions: whose fault is it, and will trying again help?
+"""The error tree. A class answers two questions: who caused it, and does a retry help?
 
 HeadwayError
-├── ConfigError                    ours to mend: a setting, a file, an address; never retried
-├── StoreError                     the database cannot be reached or is not fit; nothing was done
+├── ConfigError                    a setting, a file or an address is wrong; never retried
+├── StoreError                     the database cannot be reached or used; nothing was done
 ├── BrokerError                    messages cannot be sent; the work waits in the database
-├── RequestError(status_code)      the caller's
-│   ├── UnauthenticatedError       nobody we know
-│   ├── ForbiddenError             known, but not allowed to
+├── RequestError(status_code)      the caller's request cannot be served
+│   ├── UnauthenticatedError       no valid key or session
+│   ├── ForbiddenError             authenticated, but not allowed
 │   ├── NotFoundError
 │   ├── ConflictError
 │   ├── InvalidError
-│   └── TooManyError               asked too often; retry_after_s says how long to wait
-├── ConnectorError(provider)       the other side's; no listing is charged for it
-│   ├── TransientError             timeout, 5xx, unreadable reply; trying again may help
-│   │   ├── TimedOutError          no answer in time: the request may have been counted
-│   │   ├── UnsentError            no connection: the request never left
-│   │   ├── UnreadableError        an answer that is not what was promised
-│   │   ├── AppRefusedError        our own app is refused, or has no secret: ours to mend
-│   │   └── ThrottledError         told to wait; retry_after_s says how long, if it was said
+│   └── TooManyError               rate limited; retry_after_s says how long to wait
+├── ProviderError(provider)        an outside API failed; not counted against any listing
+│   ├── TransientError             timeout, 5xx, unreadable reply; a retry may help
+│   │   ├── TimedOutError          no answer in time; the provider may have counted the request
+│   │   ├── UnsentError            no connection; the request was not sent
+│   │   ├── UnreadableError        the reply does not have the documented form
+│   │   ├── AppRefusedError        our app's credentials are refused or missing; fix the settings
+│   │   └── ThrottledError         rate limited; retry_after_s is what the provider asked for
 │   ├── UnauthorizedError          the credential is refused; refresh it, then try again
 │   └── PermanentError             4xx: this request will never be accepted
 └── InvariantError                 a bug; logged, alerted, never retried
 
-"Not yet", "budget spent" and "no seat" are not errors but values, because they are normal.
+"Not yet", "budget spent" and "no seat" are normal: they are return values, not errors.
 """
 
 
 class HeadwayError(Exception):
-    """Anything Headway raises on purpose; its text is one line fit for a person."""
+    """Base of all errors that Headway raises; the text is one line for a person."""
 
 
 class ConfigError(HeadwayError):
@@ -35,39 +35,39 @@ class ConfigError(HeadwayError):
 
 
 class StoreError(HeadwayError):
-    """The database cannot be reached or is not fit for use; nothing was done."""
+    """The database cannot be reached or used; nothing was done."""
 
 
 class BrokerError(HeadwayError):
-    """The broker of a scale-out cannot be reached; nothing is lost, it waits in the database."""
+    """The Celery broker cannot be reached; the work waits in the database."""
 
 
 class RequestError(HeadwayError):
-    """The caller asked for something that cannot be done as asked."""
+    """The caller's request cannot be served."""
 
     status_code = 400
 
 
 class UnauthenticatedError(RequestError):
-    """The caller has no key or session that is known; the text says how to get one."""
+    """The caller has no valid key or session; the text says how to get one."""
 
     status_code = 401
 
 
 class ForbiddenError(RequestError):
-    """The caller is known, and may not do this."""
+    """The caller is not allowed to do this."""
 
     status_code = 403
 
 
 class NotFoundError(RequestError):
-    """The thing asked for does not exist."""
+    """The requested object does not exist."""
 
     status_code = 404
 
 
 class ConflictError(RequestError):
-    """The thing asked for collides with what is there."""
+    """The request conflicts with the current state."""
 
     status_code = 409
 
@@ -79,7 +79,7 @@ class InvalidError(RequestError):
 
 
 class TooManyError(RequestError):
-    """The caller asks too often."""
+    """The caller exceeded a request limit."""
 
     status_code = 429
 
@@ -89,7 +89,7 @@ class TooManyError(RequestError):
 
 
 class ProviderError(HeadwayError):
-    """An outside API failed; no listing is to blame. `ended` is the word that metrics have."""
+    """An outside API failed; not counted against any listing. `ended` is the label in metrics."""
 
     ended = "failed"
 
@@ -100,35 +100,35 @@ class ProviderError(HeadwayError):
 
 
 class TransientError(ProviderError):
-    """The other side failed in a way that may pass: 5xx, broken connection."""
+    """The provider failed in a way that may be temporary: 5xx, broken connection."""
 
 
 class TimedOutError(TransientError):
-    """No answer in time; the request may well have been counted."""
+    """No answer in time; the provider may have counted the request."""
 
     ended = "timed_out"
 
 
 class UnsentError(TransientError):
-    """No connection could be made; the request never left."""
+    """No connection could be made; the request was not sent."""
 
     ended = "unsent"
 
 
 class UnreadableError(TransientError):
-    """The answer is not what was promised: HTML, truncated JSON, an error in a 200."""
+    """The reply does not have the documented form: HTML, truncated JSON, an error in a 200."""
 
     ended = "unreadable"
 
 
 class AppRefusedError(TransientError):
-    """Our own app's key or secret is refused or missing; no seller can help, nor is to blame."""
+    """Our app's key or secret is refused or missing; no seller can fix it."""
 
     ended = "app_refused"
 
 
 class ThrottledError(TransientError):
-    """The other side told us to wait."""
+    """The provider asked us to wait."""
 
     ended = "throttled"
 
@@ -146,10 +146,10 @@ class UnauthorizedError(ProviderError):
 
 
 class PermanentError(ProviderError):
-    """This very request will never be accepted."""
+    """The provider will never accept this request."""
 
     ended = "refused"
 
 
 class InvariantError(HeadwayError):
-    """A law was broken: a bug, never to be retried."""
+    """A law was broken: a bug; never retried."""

@@ -65,7 +65,7 @@ def test_the_first_tab_skips_to_the_content(page: Any) -> None:
     expect(page.locator(".skip")).to_be_focused()
     expect(page.locator(".skip")).to_be_in_viewport()
     page.keyboard.press("Enter")
-    expect(page.locator("#board")).to_be_focused()
+    expect(page.locator("#content")).to_be_focused()
 
 
 def test_escape_closes_dialogs_and_the_focus_returns(page: Any) -> None:
@@ -201,7 +201,7 @@ def test_a_database_that_is_gone_is_told_and_found_again(
     expect(banner).to_contain_text("The database has not answered since")
     fresh = page.context.new_page()
     fresh.goto(house.url)
-    expect(fresh.locator("#board")).to_contain_text("database")
+    expect(fresh.locator("#content")).to_contain_text("database")
     outage.end()
     expect(banner).to_have_count(0)
     expect(fresh.locator("#next-title")).to_be_visible()

@@ -156,8 +156,8 @@ def test_a_seller_sees_the_own_and_no_button_of_an_operator(witness: Witness, ho
     expect(page.locator("#ask-title")).to_have_text("Pause everything of yours?")
     witness.forgiven.append("403")
     page.goto(f"{house.url}keys")
-    expect(page.locator("#board")).to_contain_text("not")
-    expect(page.locator("#board button")).to_have_count(0)
+    expect(page.locator("#content")).to_contain_text("not")
+    expect(page.locator("#content button")).to_have_count(0)
 
 
 def test_a_reader_sees_everything_and_no_button_that_acts(witness: Witness, house: House) -> None:

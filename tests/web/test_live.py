@@ -10,11 +10,13 @@ from tests.operations.room import ACME, Room, furnish
 
 from headway.core.catalog.listings import SellerId
 from headway.errors import StoreError
-from headway.web.live import BoardKey, Drawing, Feed, Scene, Snapshot, ViewerRights, as_event
+from headway.operations.callers import seller_or_operator
+from headway.operations.deployment import status
+from headway.web.live import Drawing, Feed, PanelKey, Scene, Snapshot, ViewerRights, as_event
 from headway_lab.virtual_clock import VirtualClock
 
 VIEWERS = 200
-NOW = BoardKey(view="now")
+NOW = PanelKey(view="now")
 READER, WRITER = ViewerRights(), ViewerRights(can_write=True)
 
 
@@ -24,16 +26,16 @@ class Counting:
     def __init__(self, room: Room) -> None:
         self._room = room
         self.reads: list[SellerId | None] = []
-        self.drawings: list[tuple[BoardKey, ViewerRights]] = []
+        self.drawings: list[tuple[PanelKey, ViewerRights]] = []
         self.is_down = False
 
     def look(self, seller: SellerId | None) -> Scene:
         self.reads.append(seller)
         if self.is_down:
             raise StoreError("it is gone")
-        return Scene(overview=self._room.operations(seller).status())
+        return Scene(overview=status(seller_or_operator(self._room.app, "tester", seller)))
 
-    def draw(self, key: BoardKey, snapshot: Snapshot, rights: ViewerRights) -> str:
+    def draw(self, key: PanelKey, snapshot: Snapshot, rights: ViewerRights) -> str:
         self.drawings.append((key, rights))
         return f"{key.view} {rights.can_write} {snapshot.error} {snapshot.scene is not None}"
 
@@ -53,7 +55,7 @@ def counting(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Count
     return Counting(furnish(pool, clock, tmp_path))
 
 
-def watch(feed: Feed, key: BoardKey, rights: ViewerRights) -> Drawing:
+def watch(feed: Feed, key: PanelKey, rights: ViewerRights) -> Drawing:
     return feed.drawing(key, rights)
 
 
@@ -74,7 +76,7 @@ def test_views_share_one_read_and_each_rights_has_a_drawing_of_its_own(
     counting: Counting, clock: VirtualClock
 ) -> None:
     feed = counting.feed(clock)
-    for key in (NOW, BoardKey(view="changes"), BoardKey(view="trouble")):
+    for key in (NOW, PanelKey(view="changes"), PanelKey(view="trouble")):
         for rights in (READER, WRITER):
             assert watch(feed, key, rights).html.startswith(f"{key.view} {rights.can_write}")
     assert len(counting.reads) == 1
@@ -84,7 +86,7 @@ def test_views_share_one_read_and_each_rights_has_a_drawing_of_its_own(
 def test_a_seller_is_read_behind_the_own_wall(counting: Counting, clock: VirtualClock) -> None:
     feed = counting.feed(clock)
     watch(feed, NOW, WRITER)
-    watch(feed, BoardKey(view="now", seller=ACME), WRITER)
+    watch(feed, PanelKey(view="now", seller=ACME), WRITER)
     assert counting.reads == [None, ACME]
 
 
@@ -97,7 +99,7 @@ def test_while_somebody_reads_the_others_are_served_the_last_drawing(
     begun, go_on = threading.Event(), threading.Event()
     plain = counting.draw
 
-    def slowly(key: BoardKey, snapshot: Snapshot, rights: ViewerRights) -> str:
+    def slowly(key: PanelKey, snapshot: Snapshot, rights: ViewerRights) -> str:
         begun.set()
         assert go_on.wait(20)
         return plain(key, snapshot, rights)
@@ -135,10 +137,10 @@ def test_through_an_outage_the_last_look_is_kept_with_the_time_it_began(
 def test_what_nobody_watches_any_more_is_forgotten(counting: Counting, clock: VirtualClock) -> None:
     feed = counting.feed(clock)
     for number in range(50):
-        watch(feed, BoardKey(view="part", subject=str(number)), WRITER)
+        watch(feed, PanelKey(view="part", subject=str(number)), WRITER)
     clock.sleep(120)
-    watch(feed, BoardKey(view="part", subject="one more"), WRITER)
-    assert len(feed._places) <= 3
+    watch(feed, PanelKey(view="part", subject="one more"), WRITER)
+    assert len(feed._entries) <= 3
 
 
 def test_an_event_keeps_every_line_of_its_text() -> None:
@@ -150,7 +152,7 @@ def test_a_slow_view_of_an_old_scene_does_not_pass_for_a_young_one(
 ) -> None:
     feed = counting.feed(clock)
 
-    def slowly(_key: BoardKey, scene: Scene) -> object:
+    def slowly(_key: PanelKey, scene: Scene) -> object:
         if len(counting.reads) == 1:
             clock.sleep(1.5)
             feed.newest()

@@ -1,4 +1,4 @@
-"""Boards that are watched: drawn once for all, who are woken by it; nobody looks by a timer."""
+"""Panels that are watched: drawn once for all, who are woken by it; nobody looks by a timer."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,8 +10,8 @@ from tests.operations.room import ACME, furnish
 from tests.web.test_live import NOW, READER, WRITER, Counting
 
 from headway.clock import SystemClock
-from headway.web.live import BoardKey, Drawing, Feed, Snapshot, ViewerRights
-from headway.web.live_panels import Boards
+from headway.web.live import Drawing, Feed, PanelKey, Snapshot, ViewerRights
+from headway.web.live_panels import Panels
 from headway_lab.virtual_clock import VirtualClock
 
 VIEWERS, PRIORITIES = 200, 4
@@ -23,20 +23,20 @@ def counting(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Count
     return Counting(furnish(pool, clock, tmp_path))
 
 
-def run(feed: Feed, scenario: Callable[[Boards], Awaitable[None]]) -> None:
+def run(feed: Feed, scenario: Callable[[Panels], Awaitable[None]]) -> None:
     """Let a scenario happen in a loop of its own, and end what it began."""
 
     async def begin() -> None:
         closing = asyncio.Event()
         async with asyncio.timeout(PATIENCE_S):
-            await scenario(Boards(feed, closing=closing))
+            await scenario(Panels(feed, closing=closing))
         closing.set()
 
     asyncio.run(begin())
 
 
 async def watch(
-    panels: Boards, key: BoardKey, rights: ViewerRights, refreshes: int = PRIORITIES
+    panels: Panels, key: PanelKey, rights: ViewerRights, refreshes: int = PRIORITIES
 ) -> list[Drawing]:
     """Watch a board until it was drawn so often."""
     found: list[Drawing] = []
@@ -55,7 +55,7 @@ def quick(counting: Counting) -> Feed:
 
 
 def test_two_hundred_viewers_are_woken_by_the_same_drawing(counting: Counting) -> None:
-    async def scenario(panels: Boards) -> None:
+    async def scenario(panels: Panels) -> None:
         crowd = [watch(panels, NOW, WRITER) for _ in range(VIEWERS)]
         found = await asyncio.gather(*crowd)
         assert all(each == found[0] for each in found), "each sees what all see"
@@ -69,12 +69,12 @@ def test_two_hundred_viewers_are_woken_by_the_same_drawing(counting: Counting) -
 def test_panels_of_one_wall_share_a_read_and_those_of_another_do_not(counting: Counting) -> None:
     keys = [
         NOW,
-        BoardKey(view="changes"),
-        BoardKey(view="trouble"),
-        BoardKey(view="now", seller=ACME),
+        PanelKey(view="changes"),
+        PanelKey(view="trouble"),
+        PanelKey(view="now", seller=ACME),
     ]
 
-    async def scenario(panels: Boards) -> None:
+    async def scenario(panels: Panels) -> None:
         await asyncio.gather(*(watch(panels, key, READER, refreshes=1) for key in keys))
 
     run(quick(counting), scenario)
@@ -83,7 +83,7 @@ def test_panels_of_one_wall_share_a_read_and_those_of_another_do_not(counting: C
 
 
 def test_a_panel_that_nobody_watches_any_more_is_not_drawn(counting: Counting) -> None:
-    async def scenario(panels: Boards) -> None:
+    async def scenario(panels: Panels) -> None:
         await watch(panels, NOW, WRITER, refreshes=1)
         assert (panels._panels, panels._scenes) == ({}, {})
 
@@ -93,12 +93,12 @@ def test_a_panel_that_nobody_watches_any_more_is_not_drawn(counting: Counting) -
 def test_what_a_drawing_raises_reaches_whoever_watches(counting: Counting) -> None:
     feed = quick(counting)
 
-    def broken(_key: BoardKey, _snapshot: Snapshot, _rights: ViewerRights) -> str:
+    def broken(_key: PanelKey, _snapshot: Snapshot, _rights: ViewerRights) -> str:
         raise ZeroDivisionError
 
     feed._draw = broken
 
-    async def scenario(panels: Boards) -> None:
+    async def scenario(panels: Panels) -> None:
         with pytest.raises(ZeroDivisionError):
             await watch(panels, NOW, WRITER)
 

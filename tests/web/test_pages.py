@@ -81,7 +81,7 @@ def verbs(text: str) -> set[str]:
 
 def panel(text: str) -> str:
     """Return what the page shows inside its frame."""
-    return text[text.index('<main id="board"') : text.index("</main>")]
+    return text[text.index('<main id="content"') : text.index("</main>")]
 
 
 @pytest.mark.parametrize("address", (*PATHS, PART, "/parts/nothing-of-the-kind"))

@@ -16,6 +16,7 @@ from tests.web.test_pages import PART, PATHS, panel, read
 from headway.clock import SystemClock
 from headway.core.access import Role
 from headway.core.pauses import PauseKind
+from headway.operations.pauses import PauseBody, pause
 from headway.store.monitoring.processes import Presence, Processes
 
 
@@ -51,7 +52,7 @@ def test_a_pause_is_on_every_section_with_who_since_and_until(
     room: Room, operator: Asking, seller: Asking, reader: Asking
 ) -> None:
     until = room.clock.now() + timedelta(hours=2)
-    room.operations().pause(PauseKind.ALL, until=until, reason="stock-taking")
+    pause(room.operator, PauseBody(kind=PauseKind.ALL, until=until, reason="stock-taking"))
     for address in [*PATHS, PART]:
         text = read(operator, address)
         assert 'data-paused="yes"' in text

@@ -12,7 +12,7 @@ from tests.web.keys import shown
 from headway.app import build
 from headway.clock import SystemClock
 from headway.config import Settings
-from headway.web.live import BoardKey
+from headway.web.live import PanelKey
 from headway.web.sections import more, scene
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
@@ -30,7 +30,7 @@ def test_thirty_viewers_cost_the_reads_of_one(
     app = build(Settings(data_dir=tmp_path), SystemClock(), counting)
     seen = scene(app, None)
     for view in views:
-        more(app)(BoardKey(view=view), seen)
+        more(app)(PanelKey(view=view), seen)
     one_refresh = counting.used
     key = shown(pool)["Authorization"].removeprefix("Bearer ")
     taken = listen("127.0.0.1", 0)

@@ -201,7 +201,7 @@ def anchor(*words: object) -> str:
     return "i" + hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
-def panels_because(seat: Seat, now: datetime) -> str:
+def seat_reason(seat: Seat, now: datetime) -> str:
     """Say in a merchant's words why a part has its seat."""
     due = "due" if seat.due_at is None else f"due {ago(seat.due_at, now)}"
     return {
@@ -331,7 +331,7 @@ FILTERS = {
     "oldest": oldest,
     "two_days": two_days,
     "anchor": anchor,
-    "boards_because": panels_because,
+    "seat_reason": seat_reason,
     "platform": platform,
     "connect": connect,
     "curve": curve,

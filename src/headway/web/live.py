@@ -1,8 +1,8 @@
-"""What the screens show, read at most once per interval and drawn once, however many watch.
+"""What the page shows, read at most once per interval and rendered once for all viewers.
 
-A key names a view, whose data it shows, and what it is about. Of each key there is one reader:
-while it reads, everybody else is served the last look. A look that fails keeps the last good one,
-so that a screen can show what was known, and since when nothing is.
+A key names a view, the seller whose data it shows, and its subject. Each key has one reader; while
+it reads, all others get the last snapshot. If reading fails, the last good snapshot stays, so the
+page can show what was known and since when the database has not answered.
 """
 
 import threading
@@ -17,14 +17,14 @@ from headway.core.monitoring.alerts import Alert
 from headway.errors import StoreError
 from headway.store.status import Overview
 
-# Nobody has asked for it for that long: it is forgotten.
+# A snapshot that was not requested for so long is dropped.
 FORGOTTEN_S = 60.0
 UNKNOWN = "nobody can be let in before it does"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoardKey:
-    """What is looked at: a view, behind a seller's wall or none, perhaps of one part."""
+class PanelKey:
+    """Identifies a panel: a view, the seller (None for the operators' view), and a subject."""
 
     view: str
     seller: SellerId | None = None
@@ -33,7 +33,7 @@ class BoardKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewerRights:
-    """What the watcher may do, as far as the drawing differs by it."""
+    """The permissions of a viewer that change what is rendered."""
 
     can_write: bool = False
     can_operate: bool = False
@@ -41,7 +41,7 @@ class ViewerRights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What every view shows something of."""
+    """The data that every view uses."""
 
     overview: Overview
     alerts: tuple[Alert, ...] = ()
@@ -49,9 +49,9 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One look at the database, and what its view shows besides the scene.
+    """The scene, and what its view shows besides.
 
-    With an `error` it is the last good look, if there was any; `since` is when the trouble began.
+    With an `error` it is the last good snapshot, if any; `since` is when the error began.
     """
 
     scene: Scene | None
@@ -67,7 +67,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """A sight as it is sent: the board, and the same as one server-sent event."""
+    """A rendered panel: its HTML, and the same as a server-sent event."""
 
     html: str
     event: str
@@ -75,29 +75,29 @@ class Drawing:
 
 
 Look = Callable[[SellerId | None], Scene]
-More = Callable[[BoardKey, Scene], object]
-Draw = Callable[[BoardKey, Snapshot, ViewerRights], str]
+More = Callable[[PanelKey, Scene], object]
+Draw = Callable[[PanelKey, Snapshot, ViewerRights], str]
 # Read once for all the views that show something of it.
 SCENE = "scene"
-START = BoardKey(view=SCENE)
+START = PanelKey(view=SCENE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Last:
-    """A sight, and its drawings as far as somebody asked for them."""
+    """A snapshot, and its drawings for the rights that were requested."""
 
     snapshot: Snapshot
     drawings: dict[ViewerRights, Drawing]
 
 
 @dataclass(slots=True, kw_only=True)
-class _Place:
-    """The last sight of one key, and the lock of whoever is reading or drawing."""
+class _Entry:
+    """The last snapshot of one key, and the lock for reading and rendering it."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     last: _Last | None = None
     read_at_s: float = 0.0
-    asked_at_s: float = 0.0
+    requested_at_s: float = 0.0
 
 
 NOBODY = _Last(snapshot=Snapshot(scene=None), drawings={})
@@ -121,120 +121,120 @@ class Feed:
         self._look = look
         self._more = more
         self._draw = draw
-        # How often a screen is drawn anew is real time, whatever clock the engine runs on.
+        # The refresh interval is in real time, whatever clock the engine runs on.
         self._wall = wall or SystemClock()
         self._lock = threading.Lock()
-        self._places: dict[BoardKey, _Place] = {}
+        self._entries: dict[PanelKey, _Entry] = {}
 
-    def newest(self, key: BoardKey = START) -> Snapshot:
-        """Return a young look; while somebody else is reading, the last one serves."""
-        return self._newest(self._place(key), key).snapshot
+    def newest(self, key: PanelKey = START) -> Snapshot:
+        """Return a recent snapshot; while another thread reads, the last one."""
+        return self._newest(self._entry(key), key).snapshot
 
-    def look(self, key: BoardKey) -> None:
-        """See to it that there is a young look; waits for whoever is reading."""
-        self._newest(self._place(key), key, is_patient=True)
+    def look(self, key: PanelKey) -> None:
+        """Read a snapshot if the last one is too old; waits for a thread that is reading."""
+        self._newest(self._entry(key), key, is_patient=True)
 
-    def due_in_s(self, key: BoardKey) -> float:
-        """Return for how long the last look stays young."""
-        return self._place(key).read_at_s + self.refresh_s - self._wall.monotonic()
+    def due_in_s(self, key: PanelKey) -> float:
+        """Return for how many seconds the last snapshot stays recent."""
+        return self._entry(key).read_at_s + self.refresh_s - self._wall.monotonic()
 
-    def drawn(self, key: BoardKey, rights: ViewerRights) -> Drawing:
-        """Return a young look, drawn for these rights; waits for whoever is at it."""
+    def drawn(self, key: PanelKey, rights: ViewerRights) -> Drawing:
+        """Return a recent drawing for these rights; waits for a thread that is making it."""
         self.look(key)
         return self.drawing(key, rights)
 
-    def drawing(self, key: BoardKey, rights: ViewerRights) -> Drawing:
-        """Return a young look, drawn for these rights; while one is made, the last one serves."""
-        place = self._place(key)
-        last = self._newest(place, key)
+    def drawing(self, key: PanelKey, rights: ViewerRights) -> Drawing:
+        """Return a recent drawing for these rights; while a new one is made, the last one."""
+        entry = self._entry(key)
+        last = self._newest(entry, key)
         drawn = last.drawings.get(rights)
         if drawn is not None:
             return drawn
-        with place.lock:
+        with entry.lock:
             if rights not in last.drawings:
                 last.drawings[rights] = self._drawn(key, last.snapshot, rights)
             return last.drawings[rights]
 
-    def nothing(self, key: BoardKey) -> Drawing:
-        """Return what somebody sees who cannot be known while there is no database."""
+    def nothing(self, key: PanelKey) -> Drawing:
+        """Return the drawing for an unknown visitor while the database does not answer."""
         return self._drawn(
             key, Snapshot(scene=None, error=UNKNOWN, since=self._clock.now()), ViewerRights()
         )
 
-    def _place(self, key: BoardKey) -> _Place:
+    def _entry(self, key: PanelKey) -> _Entry:
         now_s = self._wall.monotonic()
         with self._lock:
-            place = self._places.get(key)
-            if place is None:
+            entry = self._entries.get(key)
+            if entry is None:
                 old = [
-                    each
-                    for each, other in self._places.items()
-                    if now_s - other.asked_at_s > FORGOTTEN_S and not other.lock.locked()
+                    other
+                    for other, unused in self._entries.items()
+                    if now_s - unused.requested_at_s > FORGOTTEN_S and not unused.lock.locked()
                 ]
-                for each in old:
-                    del self._places[each]
-                place = self._places[key] = _Place()
-            place.asked_at_s = now_s
-            return place
+                for other in old:
+                    del self._entries[other]
+                entry = self._entries[key] = _Entry()
+            entry.requested_at_s = now_s
+            return entry
 
-    def _is_young(self, place: _Place) -> bool:
-        return self._wall.monotonic() - place.read_at_s < self.refresh_s
+    def _is_recent(self, entry: _Entry) -> bool:
+        return self._wall.monotonic() - entry.read_at_s < self.refresh_s
 
-    def _newest(self, place: _Place, key: BoardKey, *, is_patient: bool = False) -> _Last:
-        has_lock = place.lock.acquire(blocking=is_patient or place.last is None)
+    def _newest(self, entry: _Entry, key: PanelKey, *, is_patient: bool = False) -> _Last:
+        has_lock = entry.lock.acquire(blocking=is_patient or entry.last is None)
         if not has_lock:
-            assert place.last is not None
-            return place.last
+            assert entry.last is not None
+            return entry.last
         try:
-            last = place.last
-            if last is None or not self._is_young(place):
+            last = entry.last
+            if last is None or not self._is_recent(entry):
                 scene_at_s = self._scene_at_s(key)
                 snapshot = self._read(key, last.snapshot if last else None)
-                # Whoever watched is served at once; a first watcher of other rights asks for it.
+                # Render for the rights that were requested before.
                 drawings = {
                     rights: self._drawn(key, snapshot, rights)
                     for rights in (last or NOBODY).drawings
                 }
-                last = place.last = _Last(snapshot=snapshot, drawings=drawings)
-                place.read_at_s = self._wall.monotonic() if scene_at_s is None else scene_at_s
+                last = entry.last = _Last(snapshot=snapshot, drawings=drawings)
+                entry.read_at_s = self._wall.monotonic() if scene_at_s is None else scene_at_s
             return last
         finally:
-            place.lock.release()
+            entry.lock.release()
 
-    def _drawn(self, key: BoardKey, snapshot: Snapshot, rights: ViewerRights) -> Drawing:
+    def _drawn(self, key: PanelKey, snapshot: Snapshot, rights: ViewerRights) -> Drawing:
         html = self._draw(key, snapshot, rights)
         return Drawing(html=html, event=as_event(html), is_down=bool(snapshot.error))
 
-    def _read(self, key: BoardKey, last: Snapshot | None) -> Snapshot:
+    def _read(self, key: PanelKey, last: Snapshot | None) -> Snapshot:
         try:
             scene = self._scene(key)
             more = None if key.view == SCENE else self._more(key, scene)
-        except StoreError as trouble:
+        except StoreError as error:
             since = last.since if last is not None and last.error else self._clock.now()
             return Snapshot(
                 scene=last.scene if last else None,
                 more=last.more if last else None,
-                error=str(trouble),
+                error=str(error),
                 since=since,
             )
         return Snapshot(scene=scene, more=more)
 
-    def _scene_at_s(self, key: BoardKey) -> float | None:
-        """Return when the scene was read that a view is about to show; None for a scene itself.
+    def _scene_at_s(self, key: PanelKey) -> float | None:
+        """Return when the scene of a view was read; None for a scene itself.
 
-        A view is as old as its scene, so that no delay is added to another. Asked before, because
-        a slow view may show a scene that is no longer the newest.
+        A view is as old as its scene, so delays do not add up. Called before the view is read: a
+        slow view may show a scene that is no longer the newest.
         """
         if key.view == SCENE:
             return None
-        scene = BoardKey(view=SCENE, seller=key.seller)
+        scene = PanelKey(view=SCENE, seller=key.seller)
         self.newest(scene)
-        return self._place(scene).read_at_s
+        return self._entry(scene).read_at_s
 
-    def _scene(self, key: BoardKey) -> Scene:
+    def _scene(self, key: PanelKey) -> Scene:
         if key.view == SCENE:
             return self._look(key.seller)
-        snapshot = self.newest(BoardKey(view=SCENE, seller=key.seller))
+        snapshot = self.newest(PanelKey(view=SCENE, seller=key.seller))
         if snapshot.scene is None or snapshot.error:
             raise StoreError(snapshot.error)
         return snapshot.scene

@@ -1,7 +1,7 @@
-"""Boards that somebody watches: each is drawn once for all, and all who watch are woken by it.
+"""Live panels: each is rendered once for all its viewers, who are woken by it.
 
-One task reads the scene of each wall once per interval; one task per board then draws it. Whoever
-watches waits for that and for nothing else, so a thousand viewers are as early as one.
+One task reads the scene of each seller (and one that of the operators) once per interval; one task
+per panel then renders it. A viewer waits for that alone, so a thousand wait as long as one.
 """
 
 import asyncio
@@ -14,35 +14,35 @@ from typing import TypeVar
 from starlette.concurrency import run_in_threadpool
 
 from headway.core.catalog.listings import SellerId
-from headway.web.live import SCENE, BoardKey, Drawing, Feed, ViewerRights
+from headway.web.live import SCENE, Drawing, Feed, PanelKey, ViewerRights
 
-# So often at most, should somebody want no interval at all.
+# The shortest interval between two reads.
 SHORTEST_S = 0.02
 
 
 class RefreshCounter:
-    """Counts turns; many may wait for the next one, and none is missed."""
+    """Counts refreshes; any number of tasks can wait for the next one without missing it."""
 
     def __init__(self) -> None:
         self.count = 0
         self._next = asyncio.Event()
 
     def wake(self) -> None:
-        """Wake all who wait."""
+        """Count one refresh and wake all waiting tasks."""
         self.count += 1
         self._next.set()
         self._next = asyncio.Event()
 
     async def after(self, count: int) -> int:
-        """Wait until there was a turn after that one; return which it was."""
+        """Wait for a refresh after number `count`; return its number."""
         while self.count <= count:
             await self._next.wait()
         return self.count
 
 
 @dataclass(slots=True, kw_only=True)
-class _Kept:
-    """What is kept going as long as somebody watches it."""
+class _Watched:
+    """A background task that runs as long as it has viewers."""
 
     refreshes: RefreshCounter = field(default_factory=RefreshCounter)
     watchers: Counter[ViewerRights] = field(default_factory=Counter)
@@ -50,13 +50,13 @@ class _Kept:
 
 
 @dataclass(slots=True, kw_only=True)
-class Board(_Kept):
-    """One board: its last drawings, and the turns at which they were made."""
+class Panel(_Watched):
+    """One panel with its last drawings."""
 
     drawings: dict[ViewerRights, Drawing] = field(default_factory=dict)
 
     async def after(self, count: int) -> int:
-        """Wait until it was drawn again; raises what the drawing raised."""
+        """Wait until the panel was rendered again; raises what the rendering raised."""
         count = await self.refreshes.after(count)
         if self.task is not None and self.task.done() and not self.task.cancelled():
             self.task.result()
@@ -64,40 +64,40 @@ class Board(_Kept):
 
 
 Name = TypeVar("Name")
-Kept = TypeVar("Kept", bound=_Kept)
+WatchedT = TypeVar("WatchedT", bound=_Watched)
 
 
-class Boards:
-    """The boards that are watched now; lives in one event loop."""
+class Panels:
+    """The panels that have viewers now; belongs to one event loop."""
 
     def __init__(self, feed: Feed, *, closing: asyncio.Event) -> None:
         self._feed = feed
         self._closing = closing
-        self._scenes: dict[SellerId | None, _Kept] = {}
-        self._panels: dict[BoardKey, Board] = {}
+        self._scenes: dict[SellerId | None, _Watched] = {}
+        self._panels: dict[PanelKey, Panel] = {}
 
     @asynccontextmanager
-    async def watch(self, key: BoardKey, rights: ViewerRights) -> AsyncIterator[Board]:
-        """Keep a board going for one more viewer."""
-        scene = self._scenes.setdefault(key.seller, _Kept())
-        panel = self._panels.setdefault(key, Board())
+    async def watch(self, key: PanelKey, rights: ViewerRights) -> AsyncIterator[Panel]:
+        """Add a viewer to a panel, and start its tasks if it is the first."""
+        scene = self._scenes.setdefault(key.seller, _Watched())
+        panel = self._panels.setdefault(key, Panel())
         scene.watchers[rights] += 1
         panel.watchers[rights] += 1
         try:
-            scene.task = scene.task or asyncio.create_task(self._read_on(key.seller, scene))
-            panel.task = panel.task or asyncio.create_task(self._draw_on(key, panel, scene))
+            scene.task = scene.task or asyncio.create_task(self._keep_reading(key.seller, scene))
+            panel.task = panel.task or asyncio.create_task(self._keep_drawing(key, panel, scene))
             yield panel
         finally:
             _leave(self._panels, key, panel, rights)
             _leave(self._scenes, key.seller, scene, rights)
 
     def wake(self) -> None:
-        """Wake all who watch, so that they see that the end has come."""
+        """Wake all viewers, so that they notice the shutdown."""
         for panel in self._panels.values():
             panel.refreshes.wake()
 
-    async def _read_on(self, seller: SellerId | None, scene: _Kept) -> None:
-        key = BoardKey(view=SCENE, seller=seller)
+    async def _keep_reading(self, seller: SellerId | None, scene: _Watched) -> None:
+        key = PanelKey(view=SCENE, seller=seller)
         while not self._closing.is_set():
             await run_in_threadpool(self._feed.look, key)
             scene.refreshes.wake()
@@ -105,11 +105,11 @@ class Boards:
                 async with asyncio.timeout(max(SHORTEST_S, self._feed.due_in_s(key))):
                     await self._closing.wait()
 
-    async def _draw_on(self, key: BoardKey, panel: Board, scene: _Kept) -> None:
-        seen = 0
+    async def _keep_drawing(self, key: PanelKey, panel: Panel, scene: _Watched) -> None:
+        count = 0
         try:
             while True:
-                seen = await scene.refreshes.after(seen)
+                count = await scene.refreshes.after(count)
                 for rights in list(panel.watchers):
                     drawing = await run_in_threadpool(self._feed.drawn, key, rights)
                     panel.drawings[rights] = drawing
@@ -118,12 +118,12 @@ class Boards:
             panel.refreshes.wake()
 
 
-def _leave(kept: dict[Name, Kept], name: Name, one: Kept, rights: ViewerRights) -> None:
-    """Let a viewer go; what nobody watches any more ends."""
-    one.watchers[rights] -= 1
-    one.watchers += Counter()  # drops those that are none
-    if one.watchers:
+def _leave(watched: dict[Name, WatchedT], name: Name, item: WatchedT, rights: ViewerRights) -> None:
+    """Remove a viewer; stop the task after the last item."""
+    item.watchers[rights] -= 1
+    item.watchers += Counter()  # drops the zeros
+    if item.watchers:
         return
-    kept.pop(name, None)
-    if one.task is not None:
-        one.task.cancel()
+    watched.pop(name, None)
+    if item.task is not None:
+        item.task.cancel()

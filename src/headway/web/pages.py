@@ -21,8 +21,8 @@ from headway.core.catalog.listings import SellerId
 from headway.errors import StoreError
 from headway.web.authentication import AuthenticationGate, Visitor
 from headway.web.formatting import FILTERS, money, number
-from headway.web.live import BoardKey, Draw, Drawing, Snapshot, ViewerRights
-from headway.web.live_panels import Boards
+from headway.web.live import Draw, Drawing, PanelKey, Snapshot, ViewerRights
+from headway.web.live_panels import Panels
 from headway.web.login import PageRoute, csrf_of_page
 from headway.web.problems import problem
 from headway.web.section_lists import subject_of
@@ -52,12 +52,12 @@ def router() -> APIRouter:
 def _page(name: str) -> Callable[[Request], HTMLResponse]:
     def page(request: Request) -> HTMLResponse:
         subject = subject_of(name, request.url.query)
-        return show(request, BoardKey(view=name, seller=somebody(request).seller, subject=subject))
+        return show(request, PanelKey(view=name, seller=somebody(request).seller, subject=subject))
 
     return page
 
 
-def show(request: Request, key: BoardKey, *, title: str = "", still: str = "") -> HTMLResponse:
+def show(request: Request, key: PanelKey, *, title: str = "", still: str = "") -> HTMLResponse:
     """Show a section; without a database it still comes, says so, and recovers by itself.
 
     What is `still` is drawn once, below what is live.
@@ -86,7 +86,7 @@ def show(request: Request, key: BoardKey, *, title: str = "", still: str = "") -
     return HTMLResponse(html, status_code=status, headers=NO_STORE)
 
 
-def _stream(key: BoardKey) -> str:
+def _stream(key: PanelKey) -> str:
     return f"/live?{urlencode({'view': key.view, 'subject': key.subject})}"
 
 
@@ -103,7 +103,7 @@ async def _live(request: Request, view: str = "now", subject: str = "") -> Respo
             429, f"more than {STREAMS_MAX} streams at once", headers={"Retry-After": "60"}
         )
     about = subject if view == "part" else subject_of(view, subject)
-    key = BoardKey(view=view, seller=who.seller, subject=about)
+    key = PanelKey(view=view, seller=who.seller, subject=about)
     return _Stream(_events(request, key, who), watching=watching, who=who.id)
 
 
@@ -126,10 +126,10 @@ class _Stream(StreamingResponse):
                 del self._watching[self._who]
 
 
-async def _events(request: Request, key: BoardKey, who: Principal) -> AsyncIterator[str]:
+async def _events(request: Request, key: PanelKey, who: Principal) -> AsyncIterator[str]:
     site, rights = request.app.state, _rights(who)
     closing: asyncio.Event = site.closing
-    panels: Boards = site.panels
+    panels: Panels = site.panels
     end_by_s = WALL.monotonic() + site.stream_life_s
     ask_at_s = WALL.monotonic() + site.ask_again_s
     yield "retry: 1000\n\n"
@@ -202,11 +202,11 @@ def templates(app: App) -> Environment:
 def drawer(pages: Environment) -> Draw:
     """Return how a sight becomes the board of its section."""
 
-    def draw(key: BoardKey, snapshot: Snapshot, rights: ViewerRights) -> str:
+    def draw(key: PanelKey, snapshot: Snapshot, rights: ViewerRights) -> str:
         values: dict[str, Any] = {
             "section": SECTIONS[key.view],
             "key": key,
-            "seen": None if snapshot.scene is None else snapshot.scene.overview,
+            "overview": None if snapshot.scene is None else snapshot.scene.overview,
             "scene": snapshot.scene,
             "more": snapshot.more,
             "error": snapshot.error,

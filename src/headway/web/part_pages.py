@@ -11,7 +11,7 @@ from headway.operations.callers import seller_or_operator
 from headway.operations.listings import products
 from headway.store.catalog.product_list import ProductPage, ProductState
 from headway.store.timetable.positions import ListingPositions
-from headway.web.live import BoardKey
+from headway.web.live import PanelKey
 from headway.web.login import PageRoute
 from headway.web.pages import NO_STORE, show, somebody
 from headway.web.sections import ACTOR, part_subject
@@ -35,7 +35,7 @@ def router(app: App, pages: Environment) -> APIRouter:
         caller = seller_or_operator(app, ACTOR, own)
         found, trouble = NOTHING, ""
         if request.state.visitor is None:
-            return show(request, BoardKey(view="parts", seller=own))
+            return show(request, PanelKey(view="parts", seller=own))
         try:
             found = products(
                 caller,
@@ -59,10 +59,10 @@ def router(app: App, pages: Environment) -> APIRouter:
             states=list(ProductState),
             seller=seller,
             cursor=cursor,
-            is_walled=own is not None,
+            is_one_seller=own is not None,
             now=app.clock.now(),
         )
-        return show(request, BoardKey(view="parts", seller=own), still=still)
+        return show(request, PanelKey(view="parts", seller=own), still=still)
 
     # Not a page of its own: whoever is not logged in is told so, not sent to the login.
     @routes.get("/find", response_class=Response)
@@ -75,7 +75,7 @@ def router(app: App, pages: Environment) -> APIRouter:
         except (RequestError, StoreError):
             return Response(status_code=NOTHING_TO_SAY)
         html = pages.get_template("suggestions.html").render(
-            found=found, q=q.strip(), is_walled=own is not None
+            found=found, q=q.strip(), is_one_seller=own is not None
         )
         return Response(html, media_type="text/html", headers=NO_STORE)
 
@@ -83,7 +83,7 @@ def router(app: App, pages: Environment) -> APIRouter:
     def part(request: Request, name: str, sku: str = "", seller: str = "") -> HTMLResponse:
         """Show one part: why it waits, its prices over time, what happened to it."""
         subject = part_subject(name or sku, seller)
-        key = BoardKey(view="part", seller=somebody(request).seller, subject=subject)
+        key = PanelKey(view="part", seller=somebody(request).seller, subject=subject)
         return show(request, key, title=name or sku)
 
     return routes

@@ -21,7 +21,7 @@ from headway.store.monitoring.freshness import Freshness
 from headway.store.monitoring.processes import Process, Processes
 from headway.store.status import RecentCall
 from headway.store.timetable.hours import DayTimetable
-from headway.web.live import BoardKey, More, Scene
+from headway.web.live import More, PanelKey, Scene
 from headway.web.section_lists import LISTS, ListPage, read
 
 ACTOR = "page"
@@ -118,14 +118,14 @@ def scene(app: App, seller: SellerId | None) -> Scene:
 def more(app: App) -> More:
     """Return how an application is asked for what a section shows besides the scene."""
 
-    def ask(key: BoardKey, seen: Scene) -> object:
+    def ask(key: PanelKey, seen: Scene) -> object:
         asked = MORE.get(key.view)
         return None if asked is None else asked(app, key, seen)
 
     return ask
 
 
-def _part(app: App, key: BoardKey, _seen: Scene) -> PartsSection:
+def _part(app: App, key: PanelKey, _seen: Scene) -> PartsSection:
     name, _, named = key.subject.partition("\x1f")
     sku, caller = Sku(name), seller_or_operator(app, ACTOR, key.seller)
     seller = SellerId(named) if named and key.seller is None else None
@@ -156,7 +156,7 @@ def _part(app: App, key: BoardKey, _seen: Scene) -> PartsSection:
     )
 
 
-def _now(app: App, key: BoardKey, _: Scene) -> NowSection:
+def _now(app: App, key: PanelKey, _: Scene) -> NowSection:
     if key.seller is not None:
         return NowSection()
     return NowSection(
@@ -165,14 +165,14 @@ def _now(app: App, key: BoardKey, _: Scene) -> NowSection:
     )
 
 
-def _freshness(app: App, key: BoardKey, _: Scene) -> FreshnessSection | None:
+def _freshness(app: App, key: PanelKey, _: Scene) -> FreshnessSection | None:
     if key.seller is not None:
         return None
     series = freshness(operator(app, ACTOR)).samples
     return FreshnessSection(latest=series[-1] if series else None, series=series)
 
 
-def _timetable(app: App, key: BoardKey, _: Scene) -> DayTimetable:
+def _timetable(app: App, key: PanelKey, _: Scene) -> DayTimetable:
     return day_of(seller_or_operator(app, ACTOR, key.seller).on_queue(), app.clock.now())
 
 
@@ -181,13 +181,13 @@ def part_subject(sku: str, seller: str) -> str:
     return f"{sku}\x1f{seller}"
 
 
-def _lists(app: App, key: BoardKey, _: Scene) -> dict[str, ListPage]:
+def _lists(app: App, key: PanelKey, _: Scene) -> dict[str, ListPage]:
     return read(
         seller_or_operator(app, ACTOR, key.seller), key.view, key.subject, seller=key.seller
     )
 
 
-MORE: Mapping[str, Callable[[App, BoardKey, Scene], object]] = {
+MORE: Mapping[str, Callable[[App, PanelKey, Scene], object]] = {
     **dict.fromkeys(LISTS, _lists),
     "now": _now,
     "freshness": _freshness,

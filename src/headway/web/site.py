@@ -18,7 +18,7 @@ from headway.web import login, oauth, pages, part_pages, routes, runbook, webhoo
 from headway.web.authentication import AuthenticationGate
 from headway.web.body_limits import BODY_WAIT_S
 from headway.web.live import Feed
-from headway.web.live_panels import Boards
+from headway.web.live_panels import Panels
 from headway.web.sections import more, scene
 
 HERE = Path(__file__).parent
@@ -67,7 +67,7 @@ def create(
     async def lifespan(site: FastAPI) -> AsyncIterator[None]:
         site.state.loop = asyncio.get_running_loop()
         site.state.closing = asyncio.Event()
-        site.state.panels = Boards(feed, closing=site.state.closing)
+        site.state.panels = Panels(feed, closing=site.state.closing)
         site.state.background.start()
         yield
         await run_in_threadpool(site.state.background.stop)
