@@ -36,7 +36,7 @@ CLOCK = SystemClock()
 def enter(pool: ConnectionPool, *sellers: str, parts: int = 1) -> None:
     keys = [(SellerId(each), Sku(f"P{number}")) for each in sellers for number in range(parts)]
     Listings(pool).add(
-        keys, policy=by_name("rolling"), now=CLOCK.now(), run_steps=Priority.ONBOARDING
+        keys, policy=by_name("rolling"), now=CLOCK.now(), priority=Priority.ONBOARDING
     )
 
 
