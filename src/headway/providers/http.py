@@ -76,7 +76,7 @@ def exchange(
     provider: str,
     hide: Collection[str] = (),
 ) -> HttpResponse:
-    """Send one request and read its whole answer within the timeout; raises ConnectorError.
+    """Send one request and read its whole answer within the timeout; raises ProviderError.
 
     What is in `hide` is cut from the body, should the other side echo it.
     """
@@ -136,8 +136,8 @@ def check_status(answer: HttpResponse, *, provider: str, shows_body: bool) -> No
     """Raise what a status other than 2xx means, with the start of the body if it may be shown."""
     if 200 <= answer.status < 300:  # noqa: PLR2004 - the class of good answers
         return
-    said = excerpt(answer.body) if shows_body else ""
-    text = f"{provider} answered {answer.status}" + (f": {said}" if said else "")
+    detail = excerpt(answer.body) if shows_body else ""
+    text = f"{provider} answered {answer.status}" + (f": {detail}" if detail else "")
     if answer.status == httpx.codes.TOO_MANY_REQUESTS:
         raise ThrottledError(text, provider=provider, retry_after_s=retry_after_s(answer.headers))
     raise _error_class(answer.status)(text, provider=provider, status=answer.status)
@@ -149,10 +149,10 @@ def retry_after_s(headers: httpx.Headers) -> float | None:
     if number := NUMBER.fullmatch(value):
         sign, seconds = number.groups()
         return 0.0 if sign else min(float(seconds), RETRY_AFTER_S_MAX)
-    until, said_at = _http_date(value), _http_date(headers.get("date", ""))
-    if until is None or said_at is None:
+    until, sent_at = _http_date(value), _http_date(headers.get("date", ""))
+    if until is None or sent_at is None:
         return None
-    return min(max((until - said_at).total_seconds(), 0.0), RETRY_AFTER_S_MAX)
+    return min(max((until - sent_at).total_seconds(), 0.0), RETRY_AFTER_S_MAX)
 
 
 def _without(body: bytes, hide: Collection[str]) -> bytes:

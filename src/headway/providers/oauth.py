@@ -24,7 +24,7 @@ class AuthorizedShop:
 
 
 class OAuthClient(Protocol):
-    """One platform's consent page, and the calls that follow it. Each call raises ConnectorError.
+    """One platform's consent page, and the calls that follow it. Each call raises ProviderError.
 
     `shop` is what the person was asked to connect, where a platform must know it beforehand.
     """
@@ -41,10 +41,10 @@ class OAuthClient(Protocol):
     def find_shop(self, grant: TokenGrant, *, shop: str) -> AuthorizedShop:
         """Return whose tokens these are; one call. Raises NotFoundError if there is no shop."""
 
-    def find_title(self, grant: TokenGrant, found: AuthorizedShop) -> str:
+    def find_title(self, grant: TokenGrant, authorized: AuthorizedShop) -> str:
         """Return what the shop calls itself, asked where finding it did not tell; one call."""
 
-    def limit_key(self, found: AuthorizedShop) -> LimitKey:
+    def limit_key(self, authorized: AuthorizedShop) -> LimitKey:
         """Return under which name the account's tokens are kept."""
 
     def close(self) -> None:

@@ -72,7 +72,7 @@ class AccountTokens:
         return self.find(REFRESH) is not None
 
     def needs_refresh(self) -> bool:
-        """Tell whether the access token is dead or dying, and another can be had."""
+        """Return True if the access token is dead or dying, and another can be had."""
         return self.find(ACCESS, early=EARLY) is None and self.can_refresh
 
     def kill(self, token: Token) -> bool:
@@ -204,23 +204,23 @@ def store_tokens(
 def read_grant(body: bytes, now: datetime, *, provider: str) -> TokenGrant:
     """Read a token reply; its text is never shown, for it holds the tokens."""
     try:
-        given = json.loads(body)
+        reply = json.loads(body)
     except (ValueError, RecursionError):
-        given = None
-    given = given if isinstance(given, dict) else {}
-    access, refresh = given.get("access_token"), given.get("refresh_token")
+        reply = None
+    reply = reply if isinstance(reply, dict) else {}
+    access, refresh = reply.get("access_token"), reply.get("refresh_token")
     if not is_usable(access) or (refresh is not None and not is_usable(refresh)):
         raise UnreadableError(f"{provider}'s token reply holds no usable token", provider=provider)
     return TokenGrant(
         access=str(access),
-        access_until=_until(now, given.get("expires_in"), LIFE_S),
+        access_until=_until(now, reply.get("expires_in"), LIFE_S),
         refresh=refresh,
-        refresh_until=_until(now, given.get("refresh_token_expires_in"), REFRESH_LIFE_S),
+        refresh_until=_until(now, reply.get("refresh_token_expires_in"), REFRESH_LIFE_S),
     )
 
 
 def is_usable(text: Any) -> bool:  # noqa: ANN401 - whatever a reply or a person gave
-    """Tell whether a header can carry this as a token."""
+    """Return True if a header can carry this as a token."""
     return (
         isinstance(text, str)
         and 0 < len(text) <= TOKEN_CHARS_MAX

@@ -114,7 +114,7 @@ class BoeingSupplier:
 
         None is made while another worker refreshes, when one has just done so, nor after
         `send_by_s`, when the permit no longer covers it: give the permit back and ask `auth_step`
-        again after a while. Raises ConnectorError.
+        again after a while. Raises ProviderError.
         """
         owner = fresh_id()
         now = self._clock.now()
@@ -139,7 +139,7 @@ class BoeingSupplier:
         return True
 
     def quote(self, skus: Sequence[Sku]) -> Reply:
-        """Ask for these SKUs; raises ConnectorError."""
+        """Ask for these SKUs; raises ProviderError."""
         assert 0 < len(skus) <= self._seats, f"{len(skus)} SKUs for {self._seats} seats"
         used = self._tokens
         if not used.keys() >= set(STEPS):

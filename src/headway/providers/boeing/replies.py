@@ -35,7 +35,7 @@ class _FaultyLineError(Exception):
     """This line cannot be believed; the text says why."""
 
 
-def parse_reply(body: bytes, asked: Sequence[Sku]) -> Reply:
+def parse_reply(body: bytes, skus: Sequence[Sku]) -> Reply:
     """Sort the SKUs that were asked into quoted, missing and faulty; raises UnreadableError."""
     document = _document(body)
     currency = _currency(document.get("currency"))
@@ -44,21 +44,21 @@ def parse_reply(body: bytes, asked: Sequence[Sku]) -> Reply:
     lines = document.get("lineItems")
     if not isinstance(lines, list):
         _unreadable("no list of lineItems", body)
-    found, has_nameless = _match(lines, asked)
+    lines_by_sku, has_nameless = _match(lines, skus)
     quotes: dict[Sku, Quote] = {}
     faulty: dict[Sku, str] = {}
     missing: set[Sku] = set()
-    for sku in asked:
-        if sku in found:
+    for sku in skus:
+        if sku in lines_by_sku:
             try:
-                quotes[sku] = _one_quote(sku, found[sku], currency)
+                quotes[sku] = _one_quote(sku, lines_by_sku[sku], currency)
             except _FaultyLineError as fault:
                 faulty[sku] = str(fault)
         elif has_nameless:  # it may well have been this SKU's line, so it is not missing
             faulty[sku] = "the reply holds a line without a part number"
         else:
             missing.add(sku)
-    raw = _RawLines({sku: found[sku][0] for sku in quotes})
+    raw = _RawLines({sku: lines_by_sku[sku][0] for sku in quotes})
     return Reply(quotes=quotes, missing=frozenset(missing), faulty=faulty, raw=raw)
 
 
@@ -99,14 +99,14 @@ def _currency(value: object) -> str | None:
 
 
 def _unreadable(why: str, body: bytes) -> NoReturn:
-    said = excerpt(body) or "an empty body"
-    raise UnreadableError(f"{PROVIDER}'s reply has {why}: {said}"[:250], provider=PROVIDER)
+    message = excerpt(body) or "an empty body"
+    raise UnreadableError(f"{PROVIDER}'s reply has {why}: {message}"[:250], provider=PROVIDER)
 
 
-def _match(lines: Iterable[Any], asked: Sequence[Sku]) -> tuple[dict[Sku, list[Line]], bool]:
+def _match(lines: Iterable[Any], skus: Sequence[Sku]) -> tuple[dict[Sku, list[Line]], bool]:
     """Find each SKU's lines: by the part number first, by the product code if that finds none."""
-    keys = {sku: sku.strip().casefold() for sku in asked}
-    wanted = set(keys.values())
+    keys = {sku: sku.strip().casefold() for sku in skus}
+    names = set(keys.values())
     by_part: dict[str, list[Line]] = defaultdict(list)
     by_code: dict[str, list[Line]] = defaultdict(list)
     has_nameless = False
@@ -114,12 +114,12 @@ def _match(lines: Iterable[Any], asked: Sequence[Sku]) -> tuple[dict[Sku, list[L
         part = _name(line, "aviallPartNumber")
         code = _name(line, "productCode")
         has_nameless |= not part and not code
-        if part in wanted:
+        if part in names:
             by_part[part].append(line)
-        elif code in wanted:
+        elif code in names:
             by_code[code].append(line)
-    found = {sku: by_part[key] or by_code[key] for sku, key in keys.items()}
-    return {sku: held for sku, held in found.items() if held}, has_nameless
+    lines_by_sku = {sku: by_part[key] or by_code[key] for sku, key in keys.items()}
+    return {sku: held for sku, held in lines_by_sku.items() if held}, has_nameless
 
 
 def _name(line: object, key: str) -> str:
@@ -136,8 +136,8 @@ def _one_quote(sku: Sku, lines: Sequence[Line], currency: str) -> Quote:
 
 def _quote(sku: Sku, line: Line, currency: str) -> Quote:
     if error := line.get("error"):
-        said = excerpt(str(error)[:1000].encode(errors="replace"))
-        raise _FaultyLineError(f"the supplier says: {said}")
+        message = excerpt(str(error)[:1000].encode(errors="replace"))
+        raise _FaultyLineError(f"the supplier says: {message}")
     return Quote(
         sku=sku,
         list_price=_price(line, "listPrice"),
@@ -221,7 +221,7 @@ def _text(value: object, chars_max: int) -> str:
         return ""
     plain = value[: 2 * chars_max]
     if not plain.isprintable():
-        plain = "".join(each if each.isprintable() else " " for each in plain)
+        plain = "".join(item if item.isprintable() else " " for item in plain)
     return " ".join(plain.split())[:chars_max].strip()
 
 
@@ -243,7 +243,7 @@ def _raw(value: object, depth: int) -> object:
     if isinstance(value, dict):
         return _raw_fields(value, depth)
     assert isinstance(value, list), "JSON holds nothing else"
-    return [_raw(each, depth - 1) for each in value[:RAW_ITEMS_MAX]]
+    return [_raw(item, depth - 1) for item in value[:RAW_ITEMS_MAX]]
 
 
 def _decimal(text: str) -> Decimal:

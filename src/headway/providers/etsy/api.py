@@ -94,8 +94,8 @@ class EtsyApi:
         request = self._client.build_request("POST", TOKEN_PATH, data=data)
         answer = self._exchange(request)
         if answer.status in {400, 401, 403}:
-            said = find_error(answer.body)
-            if APP_ERRORS.search(said):
+            message = find_error(answer.body)
+            if APP_ERRORS.search(message):
                 self._refuse_app(answer.status)
             self._check_app(answer)
             if answer.status != httpx.codes.FORBIDDEN:
@@ -154,7 +154,7 @@ def consent_url(
     keystring: str, redirect_uri: str, state: str, challenge: str, *, page: str = CONSENT
 ) -> str:
     """Return where to send a seller who connects a shop; the challenge is S256 of a verifier."""
-    asked = {
+    query_params = {
         "response_type": "code",
         "client_id": keystring,
         "redirect_uri": redirect_uri,
@@ -163,4 +163,4 @@ def consent_url(
         "code_challenge": challenge,
         "code_challenge_method": "S256",
     }
-    return f"{page}?{urlencode(asked)}"
+    return f"{page}?{urlencode(query_params)}"

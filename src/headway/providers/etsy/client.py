@@ -105,7 +105,7 @@ class EtsyPlatform:
         self._door.close()
 
     def needs_token(self) -> bool:
-        """Tell whether the access token must be refreshed before anything else."""
+        """Return True if the access token must be refreshed before anything else."""
         return self._tokens.needs_refresh()
 
     def refresh_token(self, *, send_by_s: float = math.inf) -> bool:
@@ -162,12 +162,14 @@ class EtsyPlatform:
             raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
         if answer.status != httpx.codes.FORBIDDEN:
             return
-        said = find_error(answer.body)
-        if NO_SCOPE.search(said):
-            text = f"the Etsy shop {self._account.shop} did not grant this ({said}); {CONNECT}"
+        message = find_error(answer.body)
+        if NO_SCOPE.search(message):
+            text = f"the Etsy shop {self._account.shop} did not grant this ({message}); {CONNECT}"
             raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
         # A wall, or a shop that is not the seller's: nobody is disconnected on such a word.
-        text = f"etsy forbids this for the shop {self._account.shop}: {said or 'without a reason'}"
+        text = (
+            f"etsy forbids this for the shop {self._account.shop}: {message or 'without a reason'}"
+        )
         raise PermanentError(text, provider=PROVIDER, status=answer.status)
 
     def _fetch_grant(self) -> TokenGrant:

@@ -49,18 +49,18 @@ class EtsyOAuth:
 
     def find_shop(self, grant: TokenGrant, *, shop: str) -> AuthorizedShop:  # noqa: ARG002
         """Return the seller's shop; one call. Raises NotFoundError."""
-        found = self._door.find_self(grant.access)
-        if found.shop_id is None:
+        authorized = self._door.find_self(grant.access)
+        if authorized.shop_id is None:
             raise NotFoundError("this Etsy account has no shop; sign in at Etsy as its owner")
-        return AuthorizedShop(shop=found.shop_id)
+        return AuthorizedShop(shop=authorized.shop_id)
 
-    def find_title(self, grant: TokenGrant, found: AuthorizedShop) -> str:
+    def find_title(self, grant: TokenGrant, authorized: AuthorizedShop) -> str:
         """Return the shop's name; one call."""
-        return self._door.find_title(found.shop, grant.access)
+        return self._door.find_title(authorized.shop, grant.access)
 
-    def limit_key(self, found: AuthorizedShop) -> LimitKey:
+    def limit_key(self, authorized: AuthorizedShop) -> LimitKey:
         """Return where the connector looks for the tokens."""
-        return token_key(PlatformName.ETSY, found.shop)
+        return token_key(PlatformName.ETSY, authorized.shop)
 
     def close(self) -> None:
         """Let connections go."""

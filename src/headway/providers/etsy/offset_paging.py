@@ -21,14 +21,14 @@ def seconds(instant: datetime) -> int:
 
 
 def has_more(page: Page, offset: int) -> bool:
-    """Tell whether rows follow this page."""
+    """Return True if rows follow this page."""
     if page.total is None:
         return len(page.ids) >= PAGE_ROWS
     return bool(page.ids) and offset + len(page.ids) < page.total
 
 
 def is_torn(tail: Collection[str], ids: Collection[str]) -> bool:
-    """Tell whether rows may have slipped by between these and the page before."""
+    """Return True if rows may have slipped by between these and the page before."""
     return bool(tail) and set(tail).isdisjoint(ids)
 
 

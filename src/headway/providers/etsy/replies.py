@@ -105,12 +105,12 @@ def read_title(body: bytes) -> str:
 def find_error(body: bytes) -> str:
     """Return what an error's body says, as one plain line; empty if it is no JSON."""
     try:
-        given = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError):
         return ""
-    if not isinstance(given, dict):
+    if not isinstance(document, dict):
         return ""
-    texts = [given.get("error"), given.get("error_description")]
+    texts = [document.get("error"), document.get("error_description")]
     return excerpt(
         " ".join(text for text in texts if isinstance(text, str)).encode(errors="replace")
     )
@@ -137,7 +137,7 @@ def _order(row: Row, now: datetime) -> Order:
     placed_at, is_shipped = _instant(row, STAMPS["created"]), _flag(row, "is_shipped")
     total, currency = _money(row, "grandtotal")
     taxes = [_find_sum(row, name, currency) for name in ("total_tax_cost", "total_vat_cost")]
-    told = [tax for tax in taxes if tax is not None]
+    values = [tax for tax in taxes if tax is not None]
     open_for = SHIPPED_OPEN if is_shipped else UNSHIPPED_OPEN
     return Order(
         external_id=_id(row, "receipt_id"),
@@ -150,14 +150,14 @@ def _order(row: Row, now: datetime) -> Order:
         total=total,
         subtotal=_find_sum(row, "subtotal", currency),
         shipping=_find_sum(row, "total_shipping_cost", currency),
-        tax=sum(told, Decimal(0)) if told else None,
+        tax=sum(values, Decimal(0)) if values else None,
         discount=_find_sum(row, "discount_amt", currency),
         customer_id=_find_id(row, "buyer_user_id"),
         placed_at=placed_at,
         modified_at=_instant(row, STAMPS["updated"]),
-        line_items=_distinct(_line_item(each) for each in _rows(row, "transactions")),
+        line_items=_distinct(_line_item(item) for item in _rows(row, "transactions")),
         shipments=_distinct(
-            _shipment(each, place) for place, each in enumerate(_rows(row, "shipments"), 1)
+            _shipment(item, place) for place, item in enumerate(_rows(row, "shipments"), 1)
         ),
         refunds=_refunds(row),
     )
@@ -192,23 +192,23 @@ def _shipment(row: Row, place: int) -> Shipment:
 
 def _refunds(row: Row) -> tuple[Refund, ...]:
     places: Counter[int] = Counter()
-    found = []
-    for each in _rows(row, "refunds"):
-        second = _number(each, "created_timestamp", FIRST_S, LAST_S)
+    refunds = []
+    for item in _rows(row, "refunds"):
+        second = _number(item, "created_timestamp", FIRST_S, LAST_S)
         places[second] += 1
         place = places[second]
-        amount, currency = _money(each, "amount")
-        found.append(
+        amount, currency = _money(item, "amount")
+        refunds.append(
             Refund(
                 external_id=str(second) if place == 1 else f"{second}-{place}",
                 amount=amount,
                 currency=currency,
-                status=_text(each, "status", usual=""),
-                reason=_text(each, "reason", usual=""),
+                status=_text(item, "status", usual=""),
+                reason=_text(item, "reason", usual=""),
                 refunded_at=datetime.fromtimestamp(second, tz=UTC),
             )
         )
-    return tuple(found)
+    return tuple(refunds)
 
 
 def _customer(row: Row, order: Order) -> Customer:
@@ -256,18 +256,18 @@ def _payment(row: Row) -> Payment:
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        given = json.loads(body, parse_constant=str, parse_float=_float)
-        json.dumps(given)  # what is nested too deep could not be told again
+        document = json.loads(body, parse_constant=str, parse_float=_float)
+        json.dumps(document)  # what is nested too deep could not be told again
     except (ValueError, RecursionError):
         unreadable(f"no JSON: {excerpt(body) or 'an empty body'}")
-    if not isinstance(given, dict):
+    if not isinstance(document, dict):
         unreadable(f"no JSON object: {excerpt(body)}")
-    return given
+    return document
 
 
 def _list(body: bytes) -> tuple[list[Any], int | None]:
-    given = _object(body)
-    rows, total = given.get("results"), given.get("count")
+    document = _object(body)
+    rows, total = document.get("results"), document.get("count")
     if not isinstance(rows, list):
         unreadable(f"no results: {excerpt(body)}")
     is_count = isinstance(total, int) and not isinstance(total, bool) and total >= 0
@@ -278,9 +278,9 @@ def _page(
     rows: Sequence[Any], id_name: str, stamps: Sequence[str], records: Records, total: int | None
 ) -> Page:
     """Tell the order of the rows; one without a stamp stands where its neighbour does."""
-    told = [_find_instant(row, stamps) for row in rows]
-    last = next((stamp for stamp in told if stamp is not None), None)
-    filled = [last := stamp or last for stamp in told]
+    values = [_find_instant(row, stamps) for row in rows]
+    last = next((stamp for stamp in values if stamp is not None), None)
+    filled = [last := stamp or last for stamp in values]
     return Page(
         records=records,
         ids=tuple(_find_name(row, id_name) for row in rows),
@@ -424,7 +424,7 @@ def _find_sum(row: Row, name: str, currency: str) -> Decimal | None:
 def _rows(row: Row, name: str) -> Sequence[Row]:
     rows = row.get(name)
     rows = [] if rows is None else rows
-    if not isinstance(rows, list) or not all(isinstance(each, dict) for each in rows):
+    if not isinstance(rows, list) or not all(isinstance(item, dict) for item in rows):
         _bad(row, name)
     return rows
 

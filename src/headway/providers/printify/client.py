@@ -94,7 +94,7 @@ class PrintifyPlatform:
         self._client.close()
 
     def needs_token(self) -> bool:
-        """Tell whether the access token must be refreshed before anything else."""
+        """Return True if the access token must be refreshed before anything else."""
         return self._tokens.needs_refresh()
 
     def refresh_token(self, *, send_by_s: float = math.inf) -> bool:
@@ -173,9 +173,9 @@ class PrintifyPlatform:
         check_status(answer, provider=PROVIDER, shows_body=True)
 
     def _deny(self, answer: HttpResponse, text: str) -> NoReturn:
-        said = f" (it says: {replies.read_said(answer.body)})"
+        detail = f" (it says: {replies.read_said(answer.body)})"
         raise UnauthorizedError(
-            text.format(shop=self._account.shop) + said, provider=PROVIDER, status=answer.status
+            text.format(shop=self._account.shop) + detail, provider=PROVIDER, status=answer.status
         )
 
     def _fetch_grant(self) -> TokenGrant:

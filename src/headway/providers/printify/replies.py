@@ -94,25 +94,25 @@ def read_shops(body: bytes) -> tuple[PrintifyShop, ...]:
     if not isinstance(rows, list):
         unreadable(f"no list of shops: {excerpt(body)}")
     try:
-        found = {_whole(row, "id"): _text(row, "title") for row in rows}
+        parsed = {_whole(row, "id"): _text(row, "title") for row in rows}
     except (ValueError, AttributeError) as error:
         unreadable(f"an odd shop: {error}")
-    owner_id = str(min(found, default=0))
+    owner_id = str(min(parsed, default=0))
     return tuple(
         PrintifyShop(id=str(number), title=title, owner_id=owner_id)
-        for number, title in sorted(found.items())
+        for number, title in sorted(parsed.items())
     )
 
 
 def read_said(body: bytes) -> str:
     """Return what an error reply says, in one line."""
     try:
-        given = json.loads(body)
-        errors = given.get("errors") if isinstance(given.get("errors"), dict) else {}
-        said = [str(part) for part in (given.get("message"), errors.get("reason")) if part]
+        fields = json.loads(body)
+        errors = fields.get("errors") if isinstance(fields.get("errors"), dict) else {}
+        messages = [str(part) for part in (fields.get("message"), errors.get("reason")) if part]
     except (ValueError, RecursionError, AttributeError):
         return excerpt(body)
-    return excerpt(": ".join(said).encode(errors="replace")) or excerpt(body)
+    return excerpt(": ".join(messages).encode(errors="replace")) or excerpt(body)
 
 
 def _order_records(rows: Sequence[Any], now: datetime) -> Records:
@@ -207,14 +207,14 @@ def _shipments(row: Row) -> tuple[Shipment, ...]:
 
 def _customer(row: Row) -> Customer | None:
     """Tell buyers apart by their email; those without one by name and address."""
-    given = row.get("address_to")
-    if not isinstance(given, dict):
+    fields = row.get("address_to")
+    if not isinstance(fields, dict):
         return None
-    email = _text(given, "email")
+    email = _text(fields, "email")
     name = " ".join(
-        part for part in (_text(given, "first_name"), _text(given, "last_name")) if part
+        part for part in (_text(fields, "first_name"), _text(fields, "last_name")) if part
     )
-    parts = [name, *(_text(given, part) for part in ("country", "zip", "city", "address1"))]
+    parts = [name, *(_text(fields, part) for part in ("country", "zip", "city", "address1"))]
     known_by = email or "\n".join(parts)
     if not known_by.strip():
         return None
@@ -223,7 +223,7 @@ def _customer(row: Row) -> Customer | None:
         external_id=f"{'email' if email else 'address'}:{digest[:32]}",
         name=name,
         email=email,
-        country=_text(given, "country"),
+        country=_text(fields, "country"),
         modified_at=read_instant(row, "created_at"),
     )
 
@@ -258,7 +258,7 @@ def _sort(
 
 
 def _is_storable(row: Any) -> bool:  # noqa: ANN401 - JSON, of whatever shape
-    """Tell whether a table takes it: no NUL, no half of a character, no number without end."""
+    """Return True if a table takes it: no NUL, no half of a character, no number without end."""
     try:
         text = json.dumps(row, ensure_ascii=False, allow_nan=False)
         return b"\\u0000" not in text.encode().replace(b"\\\\", b"")
@@ -325,7 +325,7 @@ def _part(row: Row, name: str) -> Row:
 
 def _rows(row: Row, name: str) -> list[Row]:
     rows = row.get(name)
-    if not isinstance(rows, list) or not all(isinstance(each, dict) for each in rows):
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError(f"no list {name}")
     return rows
 
@@ -353,17 +353,17 @@ def _money(row: Row, name: str) -> Decimal:
 
 
 def _instant(row: Row, name: str) -> datetime:
-    found = read_instant(row, name)
-    if found is None:
+    parsed = read_instant(row, name)
+    if parsed is None:
         raise ValueError(f"no usable {name}")
-    return found
+    return parsed
 
 
 def read_instant(row: Any, name: str) -> datetime | None:  # noqa: ANN401 - JSON
     """Return the instant of this name, in UTC; None if there is none."""
     value = row.get(name) if isinstance(row, dict) else None
     try:
-        found = datetime.fromisoformat(value) if isinstance(value, str) else None
-        return found and (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        parsed = datetime.fromisoformat(value) if isinstance(value, str) else None
+        return parsed and (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         return None

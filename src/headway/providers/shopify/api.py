@@ -102,7 +102,7 @@ class ShopApi:
             client.close()
 
     def needs_token(self) -> bool:
-        """Tell whether the access token must be refreshed before anything else."""
+        """Return True if the access token must be refreshed before anything else."""
         return self._tokens.needs_refresh()
 
     def refresh_token(self, *, send_by_s: float = math.inf) -> bool:
@@ -166,7 +166,7 @@ class ShopApi:
             helps = "another is fetched" if self._tokens.can_refresh else CONNECT
             text = f"{self._domain} refuses the access token; {helps}"
             raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
-        self._check_open(answer, said=excerpt(answer.body))
+        self._check_open(answer, detail=excerpt(answer.body))
         check_status(answer, provider=PROVIDER, shows_body=True)
 
     def _check_version(self, answer: HttpResponse) -> None:
@@ -179,10 +179,10 @@ class ShopApi:
                 provider=PROVIDER,
             )
 
-    def _check_open(self, answer: HttpResponse, *, said: str = "") -> None:
+    def _check_open(self, answer: HttpResponse, *, detail: str = "") -> None:
         if why := CLOSED.get(answer.status):
-            shop_said = f" (it says: {said})" if said else ""
-            text = f"the shop {self._domain} {why}, then {CONNECT}{shop_said}"
+            shop_detail = f" (it says: {detail})" if detail else ""
+            text = f"the shop {self._domain} {why}, then {CONNECT}{shop_detail}"
             raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
 
     def _fetch_grant(self) -> TokenGrant:
@@ -241,7 +241,7 @@ def find_address(text: str) -> httpx.URL | None:
 def oauth_error(body: bytes) -> str:
     """Return what a token reply calls its error, if it does."""
     try:
-        given = json.loads(body)
+        reply = json.loads(body)
     except (ValueError, RecursionError):
         return ""
-    return str(given.get("error") or "") if isinstance(given, dict) else ""
+    return str(reply.get("error") or "") if isinstance(reply, dict) else ""

@@ -74,13 +74,13 @@ class Bulk:
 
 def stage_upload(name: str) -> Document:
     """Ask where a file of variables may be uploaded."""
-    given = {
+    fields = {
         "resource": "BULK_MUTATION_VARIABLES",
         "filename": name,
         "mimeType": "text/jsonl",
         "httpMethod": "POST",
     }
-    return Document(text=STAGE_UPLOAD, variables={"input": [given]})
+    return Document(text=STAGE_UPLOAD, variables={"input": [fields]})
 
 
 def price_lines(writes: Sequence[PriceWrite]) -> bytes:
@@ -179,7 +179,7 @@ def read_results(lines: Iterable[bytes], writes: Sequence[PriceWrite]) -> list[W
     lost = WriteResult(
         verdict=WriteVerdict.AGAIN, reason="not done: the bulk operation gave no answer for it"
     )
-    said = [lost] * len(writes)
+    results = [lost] * len(writes)
     groups = by_product(writes)
     for line in lines:
         answer = _json_object(line)
@@ -192,8 +192,8 @@ def read_results(lines: Iterable[bytes], writes: Sequence[PriceWrite]) -> list[W
         )
         if faults is not None:
             for at, one in zip(groups[number], share(faults, len(groups[number])), strict=True):
-                said[at] = one
-    return said
+                results[at] = one
+    return results
 
 
 def split_lines(chunks: Iterable[bytes]) -> Iterable[bytes]:

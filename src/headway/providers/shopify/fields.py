@@ -20,45 +20,45 @@ def get(node: object, name: str) -> Any:  # noqa: ANN401 - JSON, of whatever sha
 
 def part(node: object, name: str) -> Mapping[str, Any]:
     """Return an object that must be there."""
-    found = get(node, name)
-    return found if isinstance(found, dict) else unreadable(f"no {name}")
+    value = get(node, name)
+    return value if isinstance(value, dict) else unreadable(f"no {name}")
 
 
 def nodes(page: object) -> list[Any]:
     """Return the rows of a page."""
-    found = get(page, "nodes")
-    return found if isinstance(found, list) else unreadable("no list of nodes")
+    value = get(page, "nodes")
+    return value if isinstance(value, list) else unreadable("no list of nodes")
 
 
 def is_cut(page: object) -> bool:
-    """Tell whether a page goes on."""
+    """Return True if a page goes on."""
     return flag(part(page, "pageInfo"), "hasNextPage")
 
 
 def text(node: object, name: str) -> str:
     """Return a text that must be there."""
-    found = get(node, name)
-    return found if isinstance(found, str) else unreadable(f"no {name}")
+    value = get(node, name)
+    return value if isinstance(value, str) else unreadable(f"no {name}")
 
 
 def flag(node: object, name: str) -> bool:
     """Return a truth that must be there."""
-    found = get(node, name)
-    return found if isinstance(found, bool) else unreadable(f"no {name}")
+    value = get(node, name)
+    return value if isinstance(value, bool) else unreadable(f"no {name}")
 
 
 def gid(node: object, name: str) -> Gid:
     """Return an id that must be there."""
-    found = text(node, name)
-    if not found.startswith("gid://") or not found.isprintable() or len(found) > GID_CHARS_MAX:
+    value = text(node, name)
+    if not value.startswith("gid://") or not value.isprintable() or len(value) > GID_CHARS_MAX:
         unreadable(f"no usable {name}")
-    return Gid(found)
+    return Gid(value)
 
 
 def amount(node: object, name: str) -> Decimal:
     """Return an amount of money that must be there, exact."""
-    found = text(node, name)
-    return Decimal(found) if AMOUNT.fullmatch(found) else unreadable(f"no usable {name}")
+    value = text(node, name)
+    return Decimal(value) if AMOUNT.fullmatch(value) else unreadable(f"no usable {name}")
 
 
 def whole(node: object, name: str) -> int:

@@ -77,13 +77,13 @@ class ShopifyOAuth:
             raise NotFoundError(f"Shopify let us into {domain}, and not into {shop}")
         return AuthorizedShop(shop=domain, title=name)
 
-    def find_title(self, grant: TokenGrant, found: AuthorizedShop) -> str:  # noqa: ARG002
+    def find_title(self, grant: TokenGrant, authorized: AuthorizedShop) -> str:  # noqa: ARG002
         """Return the shop's address, for one that has no name of its own."""
-        return found.shop
+        return authorized.shop
 
-    def limit_key(self, found: AuthorizedShop) -> LimitKey:
+    def limit_key(self, authorized: AuthorizedShop) -> LimitKey:
         """Return where the connectors look for the tokens."""
-        return shop_limit_key(self.access.client_id, found.shop)
+        return shop_limit_key(self.access.client_id, authorized.shop)
 
     def close(self) -> None:
         """Nothing stays open: each call has a connection of its own."""
@@ -111,8 +111,8 @@ class ShopifyOAuth:
 
 def _read_shop(body: bytes) -> tuple[str, str]:
     try:
-        told = json.loads(body)["data"]["shop"]
-        return str(told["myshopifyDomain"]), str(told["name"])
+        fields = json.loads(body)["data"]["shop"]
+        return str(fields["myshopifyDomain"]), str(fields["name"])
     except (ValueError, KeyError, TypeError, RecursionError):
         text = "shopify did not say which shop it is"
         raise UnreadableError(text, provider=PROVIDER) from None

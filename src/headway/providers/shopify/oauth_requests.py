@@ -34,25 +34,25 @@ def consent_url(
     """Return where to send the merchant of this shop; raises InvalidError."""
     if not DOMAIN.fullmatch(shop):
         raise InvalidError(f"{shop!r} is no shop; write it like example.myshopify.com")
-    asked = {
+    query_params = {
         "client_id": client_id,
         "scope": ",".join(scopes),
         "redirect_uri": redirect_uri,
         "state": state,
     }
-    return f"{str(shop_address(url, shop)).rstrip('/')}{CONSENT_PATH}?{urlencode(asked)}"
+    return f"{str(shop_address(url, shop)).rstrip('/')}{CONSENT_PATH}?{urlencode(query_params)}"
 
 
 def check_callback(params: Mapping[str, str], secret: str) -> bool:
-    """Tell whether Shopify itself sent the browser back with these parameters, all but `hmac`."""
+    """Return True if Shopify itself sent the browser back with these parameters, all but `hmac`."""
     signed = {name: value for name, value in params.items() if name != "hmac"}
     message = "&".join(
         f"{_escaped(name).replace('=', '%3D')}={_escaped(value)}"
         for name, value in sorted(signed.items())
     )
     digest = hmac.new(secret.encode(), message.encode(), sha256).hexdigest()
-    given = params.get("hmac", "")
-    return bool(secret) and hmac.compare_digest(digest.encode(), given.encode())
+    signature = params.get("hmac", "")
+    return bool(secret) and hmac.compare_digest(digest.encode(), signature.encode())
 
 
 def _escaped(text: str) -> str:
@@ -70,7 +70,7 @@ def exchange_code(
     timeout_s: float = 30,
     transport: httpx.BaseTransport | None = None,
 ) -> TokenGrant:
-    """Change a code for tokens that expire, in one call; raises ConnectorError.
+    """Change a code for tokens that expire, in one call; raises ProviderError.
 
     An app that is exempt may get a token that never dies instead.
     """

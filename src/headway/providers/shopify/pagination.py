@@ -188,8 +188,8 @@ class OrderHistory:
         if run["since"] is None:
             horizon = None if ALL_ORDERS in page.ids else now - HORIZON
             since = _text(horizon or BEGINNING)
-            told = {**run, **_list_from(since, now), "newest": since}
-            return PageStep(cursor={RUN: told}, horizon_at=horizon)
+            run_state = {**run, **_list_from(since, now), "newest": since}
+            return PageStep(cursor={RUN: run_state}, horizon_at=horizon)
         if _ask_by_name("orders", run) is not None:
             moved = _take_named("orders", run, page)
         else:
@@ -235,7 +235,7 @@ def _whole_from(now: datetime) -> dict[str, Any]:
 
 def _with_wanted(run: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
     """Return the run with more to be read by name; a name may come as the platform's long id."""
-    numbers = [each.rpartition("/")[2] for each in wanted]
+    numbers = [text.rpartition("/")[2] for text in wanted]
     return {**run, "wanted": list(dict.fromkeys([*run["wanted"], *numbers]))}
 
 
@@ -280,7 +280,7 @@ def _take_list(run: Mapping[str, Any], page: Page, now: datetime, *, again: str)
 
 def _queue(run: Mapping[str, Any], page: Page) -> list[list[str | None]]:
     waiting = {external_id for external_id, _ in run["cut"]}
-    return [*run["cut"], *([each, None] for each in page.cut if each not in waiting)]
+    return [*run["cut"], *([text, None] for text in page.cut if text not in waiting)]
 
 
 def _settled(newest: str, run: Mapping[str, Any], page: Page) -> datetime:

@@ -79,7 +79,7 @@ class ShopifyPlatform:
         self._door.close()
 
     def needs_token(self) -> bool:
-        """Tell whether the access token must be refreshed before anything else."""
+        """Return True if the access token must be refreshed before anything else."""
         return self._door.needs_token()
 
     def refresh_token(self, *, send_by_s: float = math.inf) -> bool:
@@ -91,7 +91,7 @@ class ShopifyPlatform:
         return price_of(ask)
 
     def read(self, ask: PageRequest) -> Page:
-        """Make this request, and read its page; raises ConnectorError."""
+        """Make this request, and read its page; raises ProviderError."""
         former = read_part(ask.values.get("next"))
         reply = self._door.ask(document_of(ask, after=former.after if former else None))
         check_access(reply)

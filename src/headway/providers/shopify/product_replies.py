@@ -56,25 +56,25 @@ def check_currency(reply: ShopReply, currency: str | None) -> None:
         )
 
 
-def read_found(reply: ShopReply, asked: Sequence[str]) -> FoundVariants:
+def read_found(reply: ShopReply, requested: Sequence[str]) -> FoundVariants:
     """Return the variants that have exactly one of these SKUs."""
     page = reply.whole("productVariants")
-    found: dict[str, list[Shown]] = {}
+    variants: dict[str, list[Shown]] = {}
     for node in nodes(page):
-        if isinstance(node, dict) and node.get("sku") in asked:
-            found.setdefault(node["sku"], []).append(_one_of(node))
-    missed = frozenset(asked) - found.keys()
-    return FoundVariants(shown=found, unsure=missed if is_cut(page) else frozenset())
+        if isinstance(node, dict) and node.get("sku") in requested:
+            variants.setdefault(node["sku"], []).append(_one_of(node))
+    missed = frozenset(requested) - variants.keys()
+    return FoundVariants(shown=variants, unsure=missed if is_cut(page) else frozenset())
 
 
-def read_nodes(reply: ShopReply, asked: Sequence[Gid]) -> list[Shown | None]:
+def read_nodes(reply: ShopReply, requested: Sequence[Gid]) -> list[Shown | None]:
     """Return what is shown of each variant that was asked for."""
     nodes = reply.whole("nodes")
-    if not isinstance(nodes, list) or len(nodes) != len(asked):
+    if not isinstance(nodes, list) or len(nodes) != len(requested):
         unreadable("another number of nodes than was asked for")
     # An id of something else than a variant comes back without any field.
     shown = [None if node in (None, {}) else _one_of(node) for node in nodes]
-    if any(one and one.ids.variant != gid for one, gid in zip(shown, asked, strict=True)):
+    if any(one and one.ids.variant != gid for one, gid in zip(shown, requested, strict=True)):
         unreadable("a variant that was not asked for")
     return shown
 

@@ -113,13 +113,13 @@ def set_stock(writes: Sequence[StockWrite], *, key: str) -> Document:
         }
         for write in writes
     ]
-    given = {
+    fields = {
         "name": "available",
         "reason": "correction",
         "referenceDocumentUri": f"headway://push/{key}",
         "quantities": quantities,
     }
-    return Document(text=SET_STOCK, variables={"input": given, "key": key})
+    return Document(text=SET_STOCK, variables={"input": fields, "key": key})
 
 
 def activate(write: StockWrite, *, key: str) -> Document:
@@ -145,8 +145,8 @@ def set_prices(writes: Sequence[PriceWrite]) -> Document:
     """Set prices, one aliased mutation per product: p0, p1 and so on, as `by_product` groups."""
     variables: dict[str, Any] = {}
     for number, places in enumerate(by_product(writes)):
-        given = product_prices(writes, places)
-        variables |= {f"p{number}": given["productId"], f"v{number}": given["variants"]}
+        fields = product_prices(writes, places)
+        variables |= {f"p{number}": fields["productId"], f"v{number}": fields["variants"]}
     count = len(variables) // 2
     heads = ", ".join(f"$p{n}: ID!, $v{n}: [ProductVariantsBulkInput!]!" for n in range(count))
     lines = [
@@ -184,7 +184,7 @@ def create(creation: Creation) -> Document:
             for location, quantity in creation.quantities.items()
         ],
     }
-    given = {
+    fields = {
         "handle": creation.handle,
         "title": creation.title,
         # The supplier's words are plain text, and must stay so on a page of HTML.
@@ -196,7 +196,7 @@ def create(creation: Creation) -> Document:
     }
     variables = {
         "identifier": {"handle": creation.handle},
-        "input": given,
+        "input": fields,
         "levels": _page(len(creation.quantities) + LEVELS_SPARE),
     }
     return Document(text=CREATE, variables=variables)

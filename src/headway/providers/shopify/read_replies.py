@@ -51,9 +51,9 @@ class RecordPart:
     lines: Sequence[Any] = ()
 
 
-def read_part(given: str | None) -> RecordPart | None:
+def read_part(value: str | None) -> RecordPart | None:
     """Read what an earlier page of the same row left in its `next`."""
-    return None if given is None else RecordPart(**json.loads(given))
+    return None if value is None else RecordPart(**json.loads(value))
 
 
 def check_access(reply: ShopReply) -> None:
@@ -70,7 +70,7 @@ def check_access(reply: ShopReply) -> None:
 
 def read_page(ask: PageRequest, reply: ShopReply) -> Page:
     """Read the answer to an ask; raises UnreadableError."""
-    if ask.values.get("after") and any(OLD_CURSOR.search(each.message) for each in reply.faults):
+    if ask.values.get("after") and any(OLD_CURSOR.search(node.message) for node in reply.faults):
         return Page(next=STALE)
     return READERS[ask.what](ask.values, reply)
 
@@ -79,7 +79,7 @@ def _scopes(_: Mapping[str, Any], reply: ShopReply) -> Page:
     granted = get(reply.whole("currentAppInstallation"), "accessScopes")
     if not isinstance(granted, list):
         unreadable("no list of scopes")
-    return Page(ids=tuple(text(each, "handle") for each in granted))
+    return Page(ids=tuple(text(node, "handle") for node in granted))
 
 
 def _orders(values: Mapping[str, Any], reply: ShopReply) -> Page:
@@ -95,11 +95,11 @@ def _orders_by_id(values: Mapping[str, Any], reply: ShopReply) -> Page:
 
 def _order_rows(rows: Sequence[Any], stamp: str) -> Page:
     fits = [row for row in rows if not _is_too_long(row)]
-    found, odd = _read_rows("orders", fits, _order)
+    parsed, odd = _read_rows("orders", fits, _order)
     return Page(
         records=Records(
-            orders=tuple(order for order, _ in found),
-            payments=tuple(each for _, payments in found for each in payments),
+            orders=tuple(order for order, _ in parsed),
+            payments=tuple(node for _, payments in parsed for node in payments),
             unreadable=odd,
         ),
         ids=_ids(rows),
@@ -130,14 +130,14 @@ def _order_part(row: Any, own: str, former: RecordPart | None) -> Page:  # noqa:
         left = json.dumps({"after": after, "stamp": stamp, "lines": lines})
         return Page(ids=(own,), next=left)
     whole_row = {**row, "lineItems": {**listed, "nodes": lines}}
-    found, odd = _read_rows("orders", [whole_row], _order)
-    orders = tuple(order for order, _ in found)
-    payments = tuple(each for _, moved in found for each in moved)
+    parsed, odd = _read_rows("orders", [whole_row], _order)
+    orders = tuple(order for order, _ in parsed)
+    payments = tuple(node for _, moved in parsed for node in moved)
     return Page(records=Records(orders=orders, payments=payments, unreadable=odd), ids=(own,))
 
 
 def _is_too_long(row: object) -> bool:
-    """Tell whether a row of a page may lack some of its parts; a list without pages does not say.
+    """Return True if a row of a page may lack some of its parts; a list without pages does not say.
 
     What makes no sense is not too long: it is unreadable.
     """
@@ -146,7 +146,7 @@ def _is_too_long(row: object) -> bool:
         return True
     limits = {"fulfillments": SHIPMENTS, "refunds": REFUNDS, "transactions": MOVES}
     return any(
-        isinstance(found := get(row, name), list) and len(found) >= limit
+        isinstance(parsed := get(row, name), list) and len(parsed) >= limit
         for name, limit in limits.items()
     )
 
@@ -174,11 +174,11 @@ def _order(row: object) -> tuple[Order, list[Payment]]:
         placed_at=_instant(row, "processedAt"),
         modified_at=_instant(row, "updatedAt"),
         cancelled_at=cancelled_at,
-        line_items=tuple(_line(each) for each in nodes(part(row, "lineItems"))),
-        shipments=tuple(_shipment(each) for each in _list(row, "fulfillments")),
-        refunds=tuple(_refund(each) for each in _list(row, "refunds")),
+        line_items=tuple(_line(node) for node in nodes(part(row, "lineItems"))),
+        shipments=tuple(_shipment(node) for node in _list(row, "fulfillments")),
+        refunds=tuple(_refund(node) for node in _list(row, "refunds")),
     )
-    return order, [_payment(each, own) for each in _list(row, "transactions")]
+    return order, [_payment(node, own) for node in _list(row, "transactions")]
 
 
 def _line(row: object) -> LineItem:
@@ -197,8 +197,8 @@ def _line(row: object) -> LineItem:
 
 def _shipment(row: object) -> Shipment:
     tracked = _list(row, "trackingInfo")
-    carriers = dict.fromkeys(_text_or_none(each, "company") for each in tracked)
-    numbers = [_text_or_none(each, "number") for each in tracked]
+    carriers = dict.fromkeys(_text_or_none(node, "company") for node in tracked)
+    numbers = [_text_or_none(node, "number") for node in tracked]
     return Shipment(
         external_id=_number(row),
         status=_word(row, "status"),
@@ -210,10 +210,10 @@ def _shipment(row: object) -> Shipment:
 
 
 def _refund(row: object) -> Refund:
-    given, currency = _sum(row, "totalRefundedSet")
+    value, currency = _sum(row, "totalRefundedSet")
     return Refund(
         external_id=_number(row),
-        amount=given,
+        amount=value,
         currency=currency,
         reason=_text_or_none(row, "note"),
         refunded_at=_time(row, "createdAt"),
@@ -258,8 +258,8 @@ def _one_product(values: Mapping[str, Any], reply: ShopReply) -> Page:
 def _product_rows(rows: Sequence[Any], reply: ShopReply) -> Page:
     currency = _currency(reply)
     products, odd = _read_rows("listings", rows, _variants_of)
-    variants = [each for found, _ in products for each in found]
-    listings, odd_ones = _read_rows("listings", variants, lambda each: _listing(each, currency))
+    variants = [node for parsed, _ in products for node in parsed]
+    listings, odd_ones = _read_rows("listings", variants, lambda node: _listing(node, currency))
     return Page(
         records=Records(listings=tuple(listings), unreadable=(*odd, *odd_ones)),
         ids=_ids(rows),
@@ -272,15 +272,15 @@ def _variants_of(row: object) -> tuple[list[dict[str, Any]], str | None]:
     """Return a product's variants, each with it, and its id if there are more than these."""
     listed = part(row, "variants")
     own = _number(row) if is_cut(listed) else None
-    variants = [each if isinstance(each, dict) else {} for each in nodes(listed)]
-    return [{**each, "product": row} for each in variants], own
+    variants = [node if isinstance(node, dict) else {} for node in nodes(listed)]
+    return [{**node, "product": row} for node in variants], own
 
 
 def _all_variants(_: Mapping[str, Any], reply: ShopReply) -> Page:
     listed, currency = reply.whole("productVariants"), _currency(reply)
     rows = nodes(listed)
-    found, odd = _read_rows("listings", rows, lambda each: _listing(each, currency))
-    records = Records(listings=tuple(found), unreadable=odd)
+    parsed, odd = _read_rows("listings", rows, lambda node: _listing(node, currency))
+    records = Records(listings=tuple(parsed), unreadable=odd)
     return Page(records=records, ids=_ids(rows), next=_last_id(listed))
 
 
@@ -315,8 +315,8 @@ def _customers_by_id(values: Mapping[str, Any], reply: ShopReply) -> Page:
 
 
 def _customer_rows(rows: Sequence[Any]) -> Page:
-    found, odd = _read_rows("customers", rows, _customer)
-    records = Records(customers=tuple(found), unreadable=odd)
+    parsed, odd = _read_rows("customers", rows, _customer)
+    records = Records(customers=tuple(parsed), unreadable=odd)
     return Page(records=records, ids=_ids(rows), stamps=_stamps(rows, "updatedAt"))
 
 
@@ -334,14 +334,14 @@ def _read_rows(
     kind: str, rows: Sequence[Any], read: Callable[[Any], Row]
 ) -> tuple[list[Row], tuple[Unreadable, ...]]:
     """Read each row by itself; those that make no sense are kept as they came."""
-    found: list[Row] = []
+    parsed: list[Row] = []
     odd: list[Unreadable] = []
     for row in rows:
         try:
-            found.append(read(row))
+            parsed.append(read(row))
         except UnreadableError as error:
             odd.append(_odd(kind, row, error))
-    return found, tuple(odd)
+    return parsed, tuple(odd)
 
 
 def _odd(kind: str, row: object, error: UnreadableError) -> Unreadable:
@@ -350,13 +350,13 @@ def _odd(kind: str, row: object, error: UnreadableError) -> Unreadable:
     return Unreadable(kind=kind, external_id=own, reason=str(error), raw=raw)
 
 
-def _named(asked: Sequence[str], found: object) -> tuple[list[Any], tuple[str, ...]]:
+def _named(requested: Sequence[str], parsed: object) -> tuple[list[Any], tuple[str, ...]]:
     """Return the rows that were asked for by id, and the ids of those that are not there."""
-    if not isinstance(found, list) or len(found) != len(asked):
+    if not isinstance(parsed, list) or len(parsed) != len(requested):
         unreadable("another number of nodes than was asked for")
-    there = [row for row in found if row not in (None, {})]
-    missing = [own for own, row in zip(asked, found, strict=True) if row in (None, {})]
-    if set(_ids(there)) - set(asked):
+    there = [row for row in parsed if row not in (None, {})]
+    missing = [own for own, row in zip(requested, parsed, strict=True) if row in (None, {})]
+    if set(_ids(there)) - set(requested):
         unreadable("a row that was not asked for")
     return there, tuple(missing)
 
@@ -386,8 +386,8 @@ def _stamps(rows: Sequence[Any], name: str) -> tuple[datetime, ...]:
 
 
 def _find_number(row: object) -> str | None:
-    found = get(row, "id")
-    match = GID.fullmatch(found) if isinstance(found, str) else None
+    parsed = get(row, "id")
+    match = GID.fullmatch(parsed) if isinstance(parsed, str) else None
     return match[1] if match else None
 
 
@@ -395,9 +395,9 @@ def _number(row: object) -> str:
     return _find_number(row) or unreadable("no usable id")
 
 
-def _find_time(given: object) -> datetime | None:
+def _find_time(value: object) -> datetime | None:
     try:
-        instant = datetime.fromisoformat(given) if isinstance(given, str) else None
+        instant = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
     return instant if instant is not None and instant.tzinfo else None
@@ -412,8 +412,8 @@ def _time(row: object, name: str) -> datetime | None:
 
 
 def _list(row: object, name: str) -> list[Any]:
-    found = get(row, name)
-    return found if isinstance(found, list) else unreadable(f"no list of {name}")
+    parsed = get(row, name)
+    return parsed if isinstance(parsed, list) else unreadable(f"no list of {name}")
 
 
 def _word(row: object, name: str) -> str:

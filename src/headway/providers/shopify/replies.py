@@ -127,8 +127,8 @@ class ShopReply:
                 )
 
     def _lacks(self, name: str) -> NoReturn:
-        said = self.faults[0].message if self.faults else "and no error"
-        unreadable(f"no usable {name}: {said}")
+        answers = self.faults[0].message if self.faults else "and no error"
+        unreadable(f"no usable {name}: {answers}")
 
 
 def unreadable(why: str) -> NoReturn:
@@ -192,21 +192,21 @@ def read_aliased(reply: ShopReply, names: Mapping[str, int]) -> dict[str, list[W
     answer at all.
     """
     faults = {name: user_faults(reply.data.get(name)) for name in names}
-    if all(found is None for found in faults.values()):
+    if all(own_faults is None for own_faults in faults.values()):
         reply.payload(next(iter(names)))
         unreadable("no user errors")
-    said = {}
+    answers = {}
     for name, count in names.items():
-        found = faults[name]
-        if found is None:
+        own_faults = faults[name]
+        if own_faults is None:
             own = [fault.message for fault in reply.faults if fault.field[:1] == (name,)]
             lost = WriteResult(
-                verdict=WriteVerdict.STALE, reason=f"no answer: {(own or ['no reason given'])[0]}"
+                verdict=WriteVerdict.STALE, reason=f"no answer: {(own or ['no reason fields'])[0]}"
             )
-            said[name] = [lost] * count
+            answers[name] = [lost] * count
         else:
-            said[name] = share(found, count)
-    return said
+            answers[name] = share(own_faults, count)
+    return answers
 
 
 def _raise_idempotency(fault: ShopUserError) -> None:
@@ -218,11 +218,11 @@ def _raise_idempotency(fault: ShopUserError) -> None:
 
 def _fault(error: object) -> ShopUserError:
     """Read an error of either kind; whatever it lacks, it stays an error."""
-    given = error if isinstance(error, dict) else {}
-    extensions = given.get("extensions")
-    code = given.get("code") or (extensions.get("code") if isinstance(extensions, dict) else None)
-    path = given.get("field") or given.get("path") or ()
-    message = excerpt(str(given.get("message") or "").encode(errors="replace"))
+    fields = error if isinstance(error, dict) else {}
+    extensions = fields.get("extensions")
+    code = fields.get("code") or (extensions.get("code") if isinstance(extensions, dict) else None)
+    path = fields.get("field") or fields.get("path") or ()
+    message = excerpt(str(fields.get("message") or "").encode(errors="replace"))
     return ShopUserError(
         code=code if isinstance(code, str) else "",
         message=message or (str(code) if code else "an error without a text"),
@@ -245,8 +245,8 @@ def _cost(extensions: object) -> Cost | None:
     )
 
 
-def _points(given: Mapping[str, Any], name: str) -> float | None:
-    value = given.get(name)
+def _points(fields: Mapping[str, Any], name: str) -> float | None:
+    value = fields.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= POINTS_MAX and isfinite(value) else None

@@ -98,7 +98,7 @@ class ShopifyStorefront:
         self._door.close()
 
     def needs_token(self) -> bool:
-        """Tell whether the access token must be refreshed before anything else."""
+        """Return True if the access token must be refreshed before anything else."""
         return self._door.needs_token()
 
     def refresh_token(self, *, send_by_s: float = math.inf) -> bool:
@@ -134,19 +134,19 @@ class ShopifyStorefront:
         """Set prices and costs; the variants of one product all or none, products by themselves."""
         groups = documents.by_product(writes)
         names = {f"p{number}": len(places) for number, places in enumerate(groups)}
-        said = replies.read_aliased(self._ask(documents.set_prices(writes)), names)
+        results = replies.read_aliased(self._ask(documents.set_prices(writes)), names)
         answers = {
             place: one
             for places, name in zip(groups, names, strict=True)
-            for place, one in zip(places, said[name], strict=True)
+            for place, one in zip(places, results[name], strict=True)
         }
         return [answers[place] for place in range(len(writes))]
 
     def set_status(self, writes: Sequence[StatusWrite]) -> Sequence[WriteResult]:
         """Set whether products are for sale, each by itself."""
         names = {f"s{place}": 1 for place in range(len(writes))}
-        said = replies.read_aliased(self._ask(documents.set_statuses(writes)), names)
-        return [said[name][0] for name in names]
+        results = replies.read_aliased(self._ask(documents.set_statuses(writes)), names)
+        return [results[name][0] for name in names]
 
     def create(self, creation: Creation) -> WriteResult:
         """Make a product, or set the one of that handle."""
