@@ -1,4 +1,4 @@
-"""A whole line in virtual time: real store, real connector, simulated supplier in process."""
+"""The engine in virtual time: real store, real client, simulated supplier in process."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,8 +21,8 @@ from headway_lab.simulators.transport import SimTransport
 from headway_lab.virtual_clock import VirtualClock
 
 
-class Shelf:
-    """A catalogue that a test may change at will."""
+class FakeCatalog:
+    """A supplier catalog that a test can change."""
 
     def __init__(self) -> None:
         self.parts: dict[str, SupplierPart] = {}
@@ -40,17 +40,17 @@ class Shelf:
 
 
 @dataclass
-class Line:
+class EngineRig:
     app: App
     clock: VirtualClock
-    shelf: Shelf
+    catalog: FakeCatalog
     supplier: BoeingSimulator
     pool: ConnectionPool
 
     def add(self, *skus: str, seller: str = "a", stocked: bool = True) -> None:
         for sku in skus:
             if stocked:
-                self.shelf.stock(sku)
+                self.catalog.stock(sku)
         keys = [(SellerId(seller), Sku(sku)) for sku in skus]
         self.app.listings.add(keys, policy=self.app.policy, now=self.clock.now())
 
@@ -90,12 +90,14 @@ class Line:
         self.drive(fetch, lambda: self.price_calls() >= target)
 
 
-LineMaker = Callable[..., Line]
+RigMaker = Callable[..., EngineRig]
 
 
 @pytest.fixture
-def make_line(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> LineMaker:
-    def make(*, faults: FaultPlan | None = None, policy: Any = "rolling", **settings: Any) -> Line:
+def make_rig(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> RigMaker:
+    def make(
+        *, faults: FaultPlan | None = None, policy: Any = "rolling", **settings: Any
+    ) -> EngineRig:
         sign_in = SignIn()
         chosen = Settings(
             policy=policy,
@@ -107,8 +109,8 @@ def make_line(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Line
             data_dir=tmp_path,
             **settings,
         )
-        shelf = Shelf()
-        supplier = BoeingSimulator(shelf, clock, faults=faults, seed=1)
+        catalog = FakeCatalog()
+        supplier = BoeingSimulator(catalog, clock, faults=faults, seed=1)
         ids = rng("test")
         app = build(
             chosen,
@@ -118,11 +120,11 @@ def make_line(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Line
             ids=lambda: fresh_id(ids),
         )
         app = replace(app, rule=replace(app.rule, poll=timedelta(minutes=1)))
-        return Line(app=app, clock=clock, shelf=shelf, supplier=supplier, pool=pool)
+        return EngineRig(app=app, clock=clock, catalog=catalog, supplier=supplier, pool=pool)
 
     return make
 
 
 @pytest.fixture
-def line(make_line: LineMaker) -> Line:
-    return make_line()
+def rig(make_rig: RigMaker) -> EngineRig:
+    return make_rig()

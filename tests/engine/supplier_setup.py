@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from tests.engine.conftest import Line
+from tests.engine.conftest import EngineRig
 
 from headway.app.dispatch import dispatch_rule, new_dispatcher, new_tick_loop
 from headway.core.dispatch import DispatchLease
@@ -42,16 +42,16 @@ class Broker:
 
 
 @dataclass
-class Office:
+class DispatchRig:
     """A tick and some workers on one line, in virtual time."""
 
-    line: Line
+    rig: EngineRig
     broker: Broker
     reports: list[tuple[str, str]] = field(default_factory=list)
     stops: dict[str, threading.Event] = field(default_factory=dict)
 
     def open(self, *names: str) -> None:
-        app, clock, send = self.line.app, self.line.clock, self.broker.send
+        app, clock, send = self.rig.app, self.rig.clock, self.broker.send
         tick = new_tick_loop(app, send=send, rule=dispatch_rule(app))
         clock.spawn(lambda: run_steps(tick.step, clock, QUIET, self.told, "tick"))
         for name in names:
@@ -59,7 +59,7 @@ class Office:
             clock.spawn(self.worker(name))
 
     def worker(self, name: str) -> Callable[[], None]:
-        app, clock, stop = self.line.app, self.line.clock, self.stops[name]
+        app, clock, stop = self.rig.app, self.rig.clock, self.stops[name]
         hand = new_dispatcher(
             app,
             name,
@@ -86,5 +86,5 @@ class Office:
         for second in range(seconds):
             if until():
                 return second
-            self.line.clock.sleep(1)
+            self.rig.clock.sleep(1)
         raise AssertionError(f"no end in sight: {self.reports[-5:]}")

@@ -16,248 +16,248 @@ SKUS = tuple(f"P{n}=K3" for n in range(30))
 
 
 @pytest.fixture
-def line(make_line: Any) -> Any:
-    return make_line(policy="adaptive")
+def rig(make_rig: Any) -> Any:
+    return make_rig(policy="adaptive")
 
 
-def all_read(line: Any, fetch: Any, calls: int) -> None:
+def all_read(rig: Any, fetch: Any, calls: int) -> None:
     """Let so many calls go, and the last of them be settled."""
-    line.read(fetch, calls)
-    line.drive(fetch, lambda: line.one(IN_CALL) == 0)
+    rig.read(fetch, calls)
+    rig.drive(fetch, lambda: rig.one(IN_CALL) == 0)
 
 
-def read_since(line: Any, since: datetime) -> set[str]:
-    rows = line.ask("SELECT sku FROM product_sync_schedule WHERE last_successful_sync > %s", since)
+def read_since(rig: Any, since: datetime) -> set[str]:
+    rows = rig.ask("SELECT sku FROM product_sync_schedule WHERE last_successful_sync > %s", since)
     return {sku for (sku,) in rows}
 
 
-def test_a_call_leaves_at_every_permit_though_nobody_is_due(line: Any) -> None:
-    line.add(*SKUS[:10])
-    fetch = line.app.fetch("w1")
-    line.read(fetch, 3)
-    line.ask("UPDATE product_sync_schedule SET next_sync_at = next_sync_at + interval '9 h'")
-    began = line.clock.now()
-    line.read(fetch, 4)
-    assert line.clock.now() - began < timedelta(minutes=2, seconds=20)
-    assert line.supplier.refusals == 0
+def test_a_call_leaves_at_every_permit_though_nobody_is_due(rig: Any) -> None:
+    rig.add(*SKUS[:10])
+    fetch = rig.app.fetch("w1")
+    rig.read(fetch, 3)
+    rig.ask("UPDATE product_sync_schedule SET next_sync_at = next_sync_at + interval '9 h'")
+    began = rig.clock.now()
+    rig.read(fetch, 4)
+    assert rig.clock.now() - began < timedelta(minutes=2, seconds=20)
+    assert rig.supplier.refusals == 0
 
 
 def test_the_next_permit_is_reserved_with_the_end_of_a_call_and_lapses_with_its_holder(
-    line: Any,
+    rig: Any,
 ) -> None:
-    line.add(*SKUS[:10])
-    fetch = line.app.fetch("w1")
-    line.read(fetch)
-    (call,) = line.ask("SELECT status FROM call_ledger WHERE seats_paid IS NOT NULL")
+    rig.add(*SKUS[:10])
+    fetch = rig.app.fetch("w1")
+    rig.read(fetch)
+    (call,) = rig.ask("SELECT status FROM call_ledger WHERE seats_paid IS NOT NULL")
     assert call == ("sent",)
-    (waiting,) = line.ask("SELECT jsonb_array_length(state -> 'waiting') FROM limiter")
+    (waiting,) = rig.ask("SELECT jsonb_array_length(state -> 'waiting') FROM limiter")
     assert waiting == (1,)
-    line.read(line.app.fetch("w2"))  # w1 is gone, and nobody has told the limiter
-    assert line.supplier.refusals == 0
+    rig.read(rig.app.fetch("w2"))  # w1 is gone, and nobody has told the limiter
+    assert rig.supplier.refusals == 0
 
 
-def test_nobody_metrics_in_at_the_supplier_as_long_as_nothing_is_listed(line: Any) -> None:
-    fetch = line.app.fetch("w1")
-    line.drive(fetch, lambda: line.clock.monotonic() > 1800)
-    assert not +line.supplier.calls
-    line.add(SKUS[0])
-    line.read(fetch)
+def test_nobody_metrics_in_at_the_supplier_as_long_as_nothing_is_listed(rig: Any) -> None:
+    fetch = rig.app.fetch("w1")
+    rig.drive(fetch, lambda: rig.clock.monotonic() > 1800)
+    assert not +rig.supplier.calls
+    rig.add(SKUS[0])
+    rig.read(fetch)
 
 
 def test_a_share_of_the_budget_paces_the_calls_and_an_urgent_one_goes_at_once(
-    make_line: Any,
+    make_rig: Any,
 ) -> None:
-    line = make_line(policy="adaptive", budget_share=0.1)
-    line.add(*SKUS)
-    fetch = line.app.fetch("w1")
-    all_read(line, fetch, 1)
-    began = line.clock.now()
-    line.read(fetch, 3)
-    assert timedelta(minutes=14) < line.clock.now() - began < timedelta(minutes=17)
-    line.make_due(SKUS[3], priority="manual")
-    began = line.clock.now()
-    line.read(fetch)
-    assert line.clock.now() - began < timedelta(minutes=2)
+    rig = make_rig(policy="adaptive", budget_share=0.1)
+    rig.add(*SKUS)
+    fetch = rig.app.fetch("w1")
+    all_read(rig, fetch, 1)
+    began = rig.clock.now()
+    rig.read(fetch, 3)
+    assert timedelta(minutes=14) < rig.clock.now() - began < timedelta(minutes=17)
+    rig.make_due(SKUS[3], priority="manual")
+    began = rig.clock.now()
+    rig.read(fetch)
+    assert rig.clock.now() - began < timedelta(minutes=2)
 
 
-def test_whoever_waits_is_told_the_pace_of_the_share(make_line: Any) -> None:
-    line = make_line(policy="adaptive", budget_share=0.1)
-    assert line.app.supplier_queue(line.clock.now()).pace == timedelta(minutes=5)
+def test_whoever_waits_is_told_the_pace_of_the_share(make_rig: Any) -> None:
+    rig = make_rig(policy="adaptive", budget_share=0.1)
+    assert rig.app.supplier_queue(rig.clock.now()).pace == timedelta(minutes=5)
 
 
 def test_several_workers_together_spend_no_more_than_their_share_of_the_budget(
-    make_line: Any,
+    make_rig: Any,
 ) -> None:
-    line = make_line(policy="adaptive", budget_share=0.5)
-    line.add(*SKUS)
-    workers = [line.app.fetch(f"w{n}") for n in range(3)]
-    all_read(line, workers[0], 1)
-    queue = [(line.clock.now(), fetch) for fetch in workers]
-    calls, began = line.price_calls(), line.clock.now()
-    while line.clock.now() - began < HOUR / 2:
+    rig = make_rig(policy="adaptive", budget_share=0.5)
+    rig.add(*SKUS)
+    workers = [rig.app.fetch(f"w{n}") for n in range(3)]
+    all_read(rig, workers[0], 1)
+    queue = [(rig.clock.now(), fetch) for fetch in workers]
+    calls, began = rig.price_calls(), rig.clock.now()
+    while rig.clock.now() - began < HOUR / 2:
         wakes_at, fetch = queue.pop(0)
-        line.clock.sleep(max(0.0, (wakes_at - line.clock.now()).total_seconds()))
+        rig.clock.sleep(max(0.0, (wakes_at - rig.clock.now()).total_seconds()))
         result = fetch.step()
-        wakes_at = result.until if isinstance(result, Wait) else line.clock.now()
+        wakes_at = result.until if isinstance(result, Wait) else rig.clock.now()
         # Behind whoever wakes at the same instant: all of them look before one of them calls.
         queue = sorted([*queue, (wakes_at, fetch)], key=lambda each: each[0])
-    assert 25 <= line.price_calls() - calls <= 31
+    assert 25 <= rig.price_calls() - calls <= 31
 
 
-def test_a_clock_that_was_ahead_for_a_while_does_not_stop_the_line(make_line: Any) -> None:
-    line = make_line(policy="adaptive", budget_share=0.5)
-    line.add(*SKUS)
-    fetch = line.app.fetch("w1")
-    all_read(line, fetch, 1)
-    line.ask("UPDATE market SET updated_at = %s", line.clock.now() + 24 * HOUR)
-    began = line.clock.now()
-    all_read(line, fetch, 2)
-    assert line.clock.now() - began < timedelta(minutes=4)
-    assert line.one("SELECT updated_at FROM market") <= line.clock.now()
+def test_a_clock_that_was_ahead_for_a_while_does_not_stop_the_line(make_rig: Any) -> None:
+    rig = make_rig(policy="adaptive", budget_share=0.5)
+    rig.add(*SKUS)
+    fetch = rig.app.fetch("w1")
+    all_read(rig, fetch, 1)
+    rig.ask("UPDATE market SET updated_at = %s", rig.clock.now() + 24 * HOUR)
+    began = rig.clock.now()
+    all_read(rig, fetch, 2)
+    assert rig.clock.now() - began < timedelta(minutes=4)
+    assert rig.one("SELECT updated_at FROM market") <= rig.clock.now()
 
 
-def test_a_part_that_changes_is_looked_at_sooner_than_one_that_does_not(line: Any) -> None:
-    line.add(*SKUS[:10])
-    fetch = line.app.fetch("w1")
-    all_read(line, fetch, 1)
-    line.ask("UPDATE market SET listings = 5000, log_price = 1")
+def test_a_part_that_changes_is_looked_at_sooner_than_one_that_does_not(rig: Any) -> None:
+    rig.add(*SKUS[:10])
+    fetch = rig.app.fetch("w1")
+    all_read(rig, fetch, 1)
+    rig.ask("UPDATE market SET listings = 5000, log_price = 1")
     for price in range(11, 16):
-        line.shelf.stock(SKUS[0], price=str(price))
-        all_read(line, fetch, 1)
+        rig.catalog.stock(SKUS[0], price=str(price))
+        all_read(rig, fetch, 1)
     rows = dict(
-        line.ask("SELECT sku, next_sync_at - last_successful_sync FROM product_sync_schedule")
+        rig.ask("SELECT sku, next_sync_at - last_successful_sync FROM product_sync_schedule")
     )
     assert rows[SKUS[0]] < min(gap for sku, gap in rows.items() if sku != SKUS[0]) / 2
-    seen = line.one("SELECT changes_seen FROM product_sync_schedule WHERE sku = %s", SKUS[0])
+    seen = rig.one("SELECT changes_seen FROM product_sync_schedule WHERE sku = %s", SKUS[0])
     assert seen > 3
     others = "SELECT max(changes_seen) FROM product_sync_schedule WHERE sku <> %s"
-    assert line.one(others, SKUS[0]) == 0
+    assert rig.one(others, SKUS[0]) == 0
 
 
-def test_what_the_shop_would_not_show_is_no_change(line: Any) -> None:
-    line.add(*SKUS[:10])
-    fetch = line.app.fetch("w1")
-    all_read(line, fetch, 1)
-    part = line.shelf.parts[SKUS[0]]
-    line.shelf.parts[SKUS[0]] = type(part)(
+def test_what_the_shop_would_not_show_is_no_change(rig: Any) -> None:
+    rig.add(*SKUS[:10])
+    fetch = rig.app.fetch("w1")
+    all_read(rig, fetch, 1)
+    part = rig.catalog.parts[SKUS[0]]
+    rig.catalog.parts[SKUS[0]] = type(part)(
         sku=part.sku,
         list_price=part.list_price,
         net_price=part.net_price,
         stock={**part.stock, "Germany CSC": 900},
     )
-    all_read(line, fetch, 1)
-    assert line.one("SELECT sum(changes_seen) FROM product_sync_schedule") == 0
-    assert line.one("SELECT min(watched_days) FROM product_sync_schedule") > 0
+    all_read(rig, fetch, 1)
+    assert rig.one("SELECT sum(changes_seen) FROM product_sync_schedule") == 0
+    assert rig.one("SELECT min(watched_days) FROM product_sync_schedule") > 0
 
 
-def test_a_failed_call_teaches_nothing(make_line: Any) -> None:
+def test_a_failed_call_teaches_nothing(make_rig: Any) -> None:
     outage = FaultPlan(1, outage=(Interval(start_s=200.0, end_s=3600.0),))
-    line = make_line(policy="adaptive", faults=outage)
-    line.add(*SKUS[:10])
-    fetch = line.app.fetch("w1")
-    line.drive(fetch, lambda: line.clock.monotonic() > 200 and line.one(IN_CALL) == 0)
-    before = line.ask("SELECT * FROM market")
-    watched = line.ask("SELECT sku, watched_days FROM product_sync_schedule ORDER BY sku")
-    line.drive(fetch, lambda: line.clock.monotonic() > 1800)
-    assert line.ask("SELECT sku, watched_days FROM product_sync_schedule ORDER BY sku") == watched
-    assert line.ask("SELECT * FROM market") == before
+    rig = make_rig(policy="adaptive", faults=outage)
+    rig.add(*SKUS[:10])
+    fetch = rig.app.fetch("w1")
+    rig.drive(fetch, lambda: rig.clock.monotonic() > 200 and rig.one(IN_CALL) == 0)
+    before = rig.ask("SELECT * FROM market")
+    watched = rig.ask("SELECT sku, watched_days FROM product_sync_schedule ORDER BY sku")
+    rig.drive(fetch, lambda: rig.clock.monotonic() > 1800)
+    assert rig.ask("SELECT sku, watched_days FROM product_sync_schedule ORDER BY sku") == watched
+    assert rig.ask("SELECT * FROM market") == before
 
 
 def test_the_guard_lets_the_oldest_join_call_first_when_too_many_would_pass_the_deadline(
-    line: Any,
+    rig: Any,
 ) -> None:
-    line.add(*SKUS)
-    tick, now = line.app.tick(), line.clock.now()
-    line.ask(
+    rig.add(*SKUS)
+    tick, now = rig.app.tick(), rig.clock.now()
+    rig.ask(
         "UPDATE product_sync_schedule SET next_sync_at = %s, last_successful_sync = %s",
         now + 9 * HOUR,
         now - HOUR,
     )
     tick.step()
     early = "SELECT sku FROM product_sync_schedule WHERE next_sync_at <= last_successful_sync"
-    assert line.ask(early) == [], "nobody is near the deadline"
-    line.ask(
+    assert rig.ask(early) == [], "nobody is near the deadline"
+    rig.ask(
         "UPDATE product_sync_schedule SET last_successful_sync = %s WHERE sku = ANY(%s)",
         now - 21.99 * HOUR,
         list(SKUS[7:12]),
     )
-    line.clock.sleep(700)
+    rig.clock.sleep(700)
     assert isinstance(tick.step(), Wait)
-    assert {sku for (sku,) in line.ask(early)} >= set(SKUS[7:12])
+    assert {sku for (sku,) in rig.ask(early)} >= set(SKUS[7:12])
 
 
 def test_a_maker_named_by_the_supplier_becomes_the_family_of_a_part_that_has_none(
-    line: Any,
+    rig: Any,
 ) -> None:
-    line.add(*SKUS[:10])
+    rig.add(*SKUS[:10])
     for sku in SKUS[:10]:
-        line.shelf.parts[sku] = replace(line.shelf.parts[sku], family="ACME")
-    line.ask("UPDATE product_sync_schedule SET family = 'own list' WHERE sku = %s", SKUS[0])
-    fetch = line.app.fetch("w1")
-    all_read(line, fetch, 1)
-    families = dict(line.ask("SELECT sku, family FROM product_sync_schedule"))
+        rig.catalog.parts[sku] = replace(rig.catalog.parts[sku], family="ACME")
+    rig.ask("UPDATE product_sync_schedule SET family = 'own list' WHERE sku = %s", SKUS[0])
+    fetch = rig.app.fetch("w1")
+    all_read(rig, fetch, 1)
+    families = dict(rig.ask("SELECT sku, family FROM product_sync_schedule"))
     assert families.pop(SKUS[0]) == "own list"
     assert set(families.values()) == {"ACME"}
 
 
-def test_a_part_tells_how_late_the_queue_is_by_the_listing_for_which_it_in_call(line: Any) -> None:
-    line.add(*SKUS[:10])
-    line.add(*SKUS[:10], seller="b")
-    fetch = line.app.fetch("w1")
-    all_read(line, fetch, 1)
-    now = line.clock.now()
-    line.ask("UPDATE market SET listings = 5000, log_price = 1, updated_at = %s", now)
+def test_a_part_tells_how_late_the_queue_is_by_the_listing_for_which_it_in_call(rig: Any) -> None:
+    rig.add(*SKUS[:10])
+    rig.add(*SKUS[:10], seller="b")
+    fetch = rig.app.fetch("w1")
+    all_read(rig, fetch, 1)
+    now = rig.clock.now()
+    rig.ask("UPDATE market SET listings = 5000, log_price = 1, updated_at = %s", now)
     due = "UPDATE product_sync_schedule SET next_sync_at = %s WHERE user_id = %s"
     for early, late in ("ab", "ba"):
-        line.ask("UPDATE product_sync_schedule SET last_successful_sync = %s", now - 9 * HOUR)
-        line.ask(due, now, early)
-        line.ask(due, now + 9 * HOUR, late)
-        before = line.one("SELECT log_price FROM market")
-        all_read(line, fetch, 1)
-        assert line.one("SELECT log_price FROM market") > before, "it boarded late"
+        rig.ask("UPDATE product_sync_schedule SET last_successful_sync = %s", now - 9 * HOUR)
+        rig.ask(due, now, early)
+        rig.ask(due, now + 9 * HOUR, late)
+        before = rig.one("SELECT log_price FROM market")
+        all_read(rig, fetch, 1)
+        assert rig.one("SELECT log_price FROM market") > before, "it boarded late"
 
 
-def test_a_first_read_for_another_seller_is_no_change_of_the_part(line: Any) -> None:
-    line.add(*SKUS[:10])
-    fetch = line.app.fetch("w1")
-    all_read(line, fetch, 1)
-    line.add(*SKUS[:10], seller="b")
-    line.ask("UPDATE product_sync_schedule SET family = 'ACME'")
-    all_read(line, fetch, 1)
-    assert line.one("SELECT count(*) FROM product_sync_schedule WHERE changes_seen > 0") == 0
-    assert line.ask("SELECT name FROM family") == []
+def test_a_first_read_for_another_seller_is_no_change_of_the_part(rig: Any) -> None:
+    rig.add(*SKUS[:10])
+    fetch = rig.app.fetch("w1")
+    all_read(rig, fetch, 1)
+    rig.add(*SKUS[:10], seller="b")
+    rig.ask("UPDATE product_sync_schedule SET family = 'ACME'")
+    all_read(rig, fetch, 1)
+    assert rig.one("SELECT count(*) FROM product_sync_schedule WHERE changes_seen > 0") == 0
+    assert rig.ask("SELECT name FROM family") == []
 
 
-def test_urgent_turns_fill_a_call_though_the_queue_is_late(line: Any) -> None:
-    line.add(*SKUS)
-    now, fetch = line.clock.now(), line.app.fetch("w1")
+def test_urgent_turns_fill_a_call_though_the_queue_is_late(rig: Any) -> None:
+    rig.add(*SKUS)
+    now, fetch = rig.clock.now(), rig.app.fetch("w1")
     overdue = "UPDATE product_sync_schedule SET last_successful_sync = %s, next_sync_at = %s"
-    line.ask(overdue, now - 9 * HOUR, now - HOUR / 2)
+    rig.ask(overdue, now - 9 * HOUR, now - HOUR / 2)
     urgent = SKUS[10:20]
-    line.make_due(*urgent, priority="onboarding")
-    all_read(line, fetch, 1)
-    assert read_since(line, now) == set(urgent)
+    rig.make_due(*urgent, priority="onboarding")
+    all_read(rig, fetch, 1)
+    assert read_since(rig, now) == set(urgent)
 
 
 def test_a_flood_of_urgent_turns_leaves_the_seats_to_those_whom_the_deadline_calls(
-    line: Any,
+    rig: Any,
 ) -> None:
-    line.add(*SKUS)
-    now, fetch = line.clock.now(), line.app.fetch("w1")
+    rig.add(*SKUS)
+    now, fetch = rig.clock.now(), rig.app.fetch("w1")
     aged = "UPDATE product_sync_schedule SET last_successful_sync = %s, next_sync_at = %s"
-    line.ask(aged, now - 22 * HOUR, now)
-    line.make_due(*SKUS[10:], priority="onboarding")
-    line.app.tick().step()
-    all_read(line, fetch, 1)
-    assert len(read_since(line, now) & set(SKUS[:10])) == 8
+    rig.ask(aged, now - 22 * HOUR, now)
+    rig.make_due(*SKUS[10:], priority="onboarding")
+    rig.app.tick().step()
+    all_read(rig, fetch, 1)
+    assert len(read_since(rig, now) & set(SKUS[:10])) == 8
 
 
-def test_an_import_into_an_empty_catalog_is_priced_within_minutes(line: Any) -> None:
-    tick, fetch = line.app.tick(), line.app.fetch("w1")
+def test_an_import_into_an_empty_catalog_is_priced_within_minutes(rig: Any) -> None:
+    tick, fetch = rig.app.tick(), rig.app.fetch("w1")
     tick.step()
-    line.add(*(f"Q{n:04}" for n in range(1000)))
-    line.drive(fetch, lambda: line.clock.monotonic() > 601)
+    rig.add(*(f"Q{n:04}" for n in range(1000)))
+    rig.drive(fetch, lambda: rig.clock.monotonic() > 601)
     tick.step()
-    market = line.app.markets.load((), line.clock.now())
+    market = rig.app.markets.load((), rig.clock.now())
     assert market.listings == 1000
     assert market.going_price == initial_price(1000, market.seats_per_min, market.prior)

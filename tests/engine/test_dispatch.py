@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.engine.conftest import Line
+from tests.engine.conftest import EngineRig
 from tests.engine.pull_setup import make_pulls, page_of
 from tests.engine.shop_setup import make_shops
-from tests.engine.supplier_setup import Broker, Office
+from tests.engine.supplier_setup import Broker, DispatchRig
 
 from headway.app.dispatch import dispatch_rule, new_tick_loop
 from headway.core.catalog.listings import Done, Wait
@@ -26,61 +26,63 @@ FETCH = Subject(verb=Verb.FETCH, provider="boeing", which="1")
 
 
 @pytest.fixture
-def office(line: Line) -> Office:
-    line.add(*(f"P{number}" for number in range(30)))
-    line.make_due(*(f"P{number}" for number in range(30)))
-    return Office(line=line, broker=Broker(line.clock))
+def dispatch_rig(rig: EngineRig) -> DispatchRig:
+    rig.add(*(f"P{number}" for number in range(30)))
+    rig.make_due(*(f"P{number}" for number in range(30)))
+    return DispatchRig(rig=rig, broker=Broker(rig.clock))
 
 
-def unread(line: Line) -> int:
+def unread(rig: EngineRig) -> int:
     return int(
-        line.one("SELECT count(*) FROM product_sync_schedule WHERE last_successful_sync IS NULL")
+        rig.one("SELECT count(*) FROM product_sync_schedule WHERE last_successful_sync IS NULL")
     )
 
 
 def test_everything_due_is_read_within_the_limit_and_no_worker_sleeps_with_a_permit(
-    office: Office,
+    dispatch_rig: DispatchRig,
 ) -> None:
-    office.open("a", "b")
-    took = office.run(lambda: unread(office.line) == 0)
-    supplier = office.line.supplier
-    assert (office.line.price_calls(), supplier.refusals) == (3, 0)
+    dispatch_rig.open("a", "b")
+    took = dispatch_rig.run(lambda: unread(dispatch_rig.rig) == 0)
+    supplier = dispatch_rig.rig.supplier
+    assert (dispatch_rig.rig.price_calls(), supplier.refusals) == (3, 0)
     # A minute of caution, then two tokens and three calls, thirty seconds apart.
     assert took < 60 + 5 * 30
-    assert office.line.one("SELECT count(DISTINCT owner) FROM call_ledger") <= 2
+    assert dispatch_rig.rig.one("SELECT count(DISTINCT owner) FROM call_ledger") <= 2
 
 
 def test_a_broker_that_loses_everything_costs_a_dispatch_lease_s_life_and_nothing_else(
-    office: Office,
+    dispatch_rig: DispatchRig,
 ) -> None:
-    office.open("a", "b")
-    office.run(lambda: office.line.price_calls() >= 1)
-    office.broker.waiting.clear()
-    office.run(lambda: unread(office.line) == 0, seconds=300)
-    assert office.line.supplier.refusals == 0
+    dispatch_rig.open("a", "b")
+    dispatch_rig.run(lambda: dispatch_rig.rig.price_calls() >= 1)
+    dispatch_rig.broker.waiting.clear()
+    dispatch_rig.run(lambda: unread(dispatch_rig.rig) == 0, seconds=300)
+    assert dispatch_rig.rig.supplier.refusals == 0
 
 
-def test_messages_that_are_delivered_twice_start_nothing_twice(office: Office) -> None:
-    office.broker.copies = 3
-    office.open("a", "b")
-    office.run(lambda: unread(office.line) == 0)
-    sent = office.broker.sent
-    assert office.line.price_calls() == 3
+def test_messages_that_are_delivered_twice_start_nothing_twice(dispatch_rig: DispatchRig) -> None:
+    dispatch_rig.broker.copies = 3
+    dispatch_rig.open("a", "b")
+    dispatch_rig.run(lambda: unread(dispatch_rig.rig) == 0)
+    sent = dispatch_rig.broker.sent
+    assert dispatch_rig.rig.price_calls() == 3
     # One chain of messages: about one for each permit, none for the copies.
     assert sent < 20
 
 
-def test_a_worker_that_is_told_to_stop_hands_its_permit_to_the_next(office: Office) -> None:
-    line = office.line
-    office.open("a")
+def test_a_worker_that_is_told_to_stop_hands_its_permit_to_the_next(
+    dispatch_rig: DispatchRig,
+) -> None:
+    rig = dispatch_rig.rig
+    dispatch_rig.open("a")
     carried = "SELECT count(*) FROM dispatch_leases WHERE carried IS NOT NULL"
-    office.run(lambda: bool(line.one(carried)))
-    (waiting,) = line.ask("SELECT carried ->> 'id' FROM dispatch_leases WHERE carried IS NOT NULL")
-    office.stops["a"].set()
-    office.stops["b"] = threading.Event()
-    line.clock.spawn(office.worker("b"))
-    office.run(lambda: unread(line) == 0)
-    used = line.ask("SELECT 1 FROM call_ledger WHERE permit_id = %s", waiting[0])
+    dispatch_rig.run(lambda: bool(rig.one(carried)))
+    (waiting,) = rig.ask("SELECT carried ->> 'id' FROM dispatch_leases WHERE carried IS NOT NULL")
+    dispatch_rig.stops["a"].set()
+    dispatch_rig.stops["b"] = threading.Event()
+    rig.clock.spawn(dispatch_rig.worker("b"))
+    dispatch_rig.run(lambda: unread(rig) == 0)
+    used = rig.ask("SELECT 1 FROM call_ledger WHERE permit_id = %s", waiting[0])
     assert used, "the permit was used, not lost"
 
 
@@ -200,10 +202,12 @@ def test_a_wait_with_nothing_in_hand_is_left_to_the_tick(
     assert operations.dispatch_leases.living(Verb.FETCH) == []
 
 
-def test_one_worker_ticks_for_all_and_another_when_it_falls_silent(office: Office) -> None:
-    app, clock = office.line.app, office.line.clock
+def test_one_worker_ticks_for_all_and_another_when_it_falls_silent(
+    dispatch_rig: DispatchRig,
+) -> None:
+    app, clock = dispatch_rig.rig.app, dispatch_rig.rig.clock
     first, second = (
-        new_tick_loop(app, send=office.broker.send, rule=dispatch_rule(app)) for _ in range(2)
+        new_tick_loop(app, send=dispatch_rig.broker.send, rule=dispatch_rule(app)) for _ in range(2)
     )
     assert first.step().why == "next round"
     assert second.step().why == "another worker ticks"
@@ -269,9 +273,9 @@ def test_a_job_claimed_under_another_key_is_given_back_at_once(pool: ConnectionP
     pulls.drive("done", second)
 
 
-def test_a_permit_for_a_supplier_under_another_name_lapses_by_itself(line: Line) -> None:
-    fetch = line.app.fetch("a")
-    fetch.resume(foreign_permit(line.clock))
+def test_a_permit_for_a_supplier_under_another_name_lapses_by_itself(rig: EngineRig) -> None:
+    fetch = rig.app.fetch("a")
+    fetch.resume(foreign_permit(rig.clock))
     assert fetch.detach() is None
 
 

@@ -19,7 +19,7 @@ MINUTE = timedelta(minutes=1)
 PACE = timedelta(seconds=30)
 
 
-def standing(**changes: object) -> ListingPosition:
+def position(**changes: object) -> ListingPosition:
     values: dict[str, object] = {
         "id": "a",
         "user_id": SellerId("acme"),
@@ -41,7 +41,7 @@ def candidate(sku: str, due_at: datetime, **changes: object) -> Candidate:
     return Candidate(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def line(**changes: object) -> SupplierQueue:
+def queue(**changes: object) -> SupplierQueue:
     values: dict[str, object] = {
         "rule": RULE,
         "breaker": Breaker(),
@@ -56,28 +56,28 @@ FULL = tuple(candidate(f"B{number}", NOW - 2 * MINUTE) for number in range(12))
 
 
 def test_a_parked_listing_says_since_when_why_and_what_to_do() -> None:
-    parked = standing(
+    parked = position(
         is_active=False,
         sync_status="parked",
         consecutive_failures=5,
         last_error="unusable line: no price",
         last_sync_at=NOW - timedelta(hours=3),
     )
-    answer = reasons(parked, line(), NOW)
+    answer = reasons(parked, queue(), NOW)
     assert answer.state is ListingState.PARKED
     assert "since 09:00 UTC after 5 failures in a row (unusable line: no price)" in answer.sentence
     assert "a person revives it" in answer.sentence
 
 
 def test_a_listing_that_was_switched_off_says_so() -> None:
-    answer = reasons(standing(is_active=False), line(), NOW)
+    answer = reasons(position(is_active=False), queue(), NOW)
     assert (answer.state, answer.until) == (ListingState.INACTIVE, None)
 
 
 def test_a_part_that_may_not_be_published_says_why_and_what_restarts_it() -> None:
     reason = "stocked only at Germany CSC, which is not mapped; see HEADWAY_LOCATIONS"
-    blocked = standing(is_active=False, sync_status="success", last_error=reason)
-    answer = reasons(blocked, line(), NOW)
+    blocked = position(is_active=False, sync_status="success", last_error=reason)
+    answer = reasons(blocked, queue(), NOW)
     assert (answer.state, answer.until) == (ListingState.BLOCKED, None)
     assert answer.sentence == (
         f"Not published: {reason}. It is not read until it is published again."
@@ -85,26 +85,26 @@ def test_a_part_that_may_not_be_published_says_why_and_what_restarts_it() -> Non
 
 
 def test_a_listing_being_read_names_its_holder_and_the_end_of_its_lease() -> None:
-    held = standing(
+    held = position(
         sync_status="syncing", lease_owner="fetch-1", lease_until=NOW + timedelta(seconds=40)
     )
-    answer = reasons(held, line(), NOW)
+    answer = reasons(held, queue(), NOW)
     assert (answer.state, answer.until) == (ListingState.READING, held.lease_until)
     assert "fetch-1" in answer.sentence
     assert "12:00:40 UTC" in answer.sentence
 
 
 def test_a_silent_holder_is_named_and_the_rescue_is_foretold() -> None:
-    held = standing(sync_status="syncing", lease_owner="fetch-1", lease_until=NOW - MINUTE)
-    answer = reasons(held, line(), NOW)
+    held = position(sync_status="syncing", lease_owner="fetch-1", lease_until=NOW - MINUTE)
+    answer = reasons(held, queue(), NOW)
     assert answer.state is ListingState.SILENT
     assert answer.until == NOW + timedelta(minutes=2, seconds=30)
     assert "fetch-1 took it and fell silent" in answer.sentence
 
 
 def test_a_listing_before_its_time_says_when_it_is_due() -> None:
-    early = standing(next_sync_at=NOW + timedelta(hours=20), ahead_count=41)
-    answer = reasons(early, line(), NOW)
+    early = position(next_sync_at=NOW + timedelta(hours=20), ahead_count=41)
+    answer = reasons(early, queue(), NOW)
     assert (answer.state, answer.until, answer.place) == (
         ListingState.NOT_DUE,
         early.next_sync_at,
@@ -114,13 +114,13 @@ def test_a_listing_before_its_time_says_when_it_is_due() -> None:
 
 
 def test_a_failing_listing_says_how_often_it_failed_and_when_it_is_tried_again() -> None:
-    failing = standing(
+    failing = position(
         priority=Priority.RETRY,
         next_sync_at=NOW + timedelta(hours=2),
         consecutive_failures=2,
         last_error="not in the supplier's reply (2 of 3)",
     )
-    answer = reasons(failing, line(), NOW)
+    answer = reasons(failing, queue(), NOW)
     assert (answer.state, answer.until) == (ListingState.BACKOFF, failing.next_sync_at)
     assert "2 failures in a row (not in the supplier's reply (2 of 3))" in answer.sentence
     assert "tried again from 14:00 UTC" in answer.sentence
@@ -128,52 +128,52 @@ def test_a_failing_listing_says_how_often_it_failed_and_when_it_is_tried_again()
 
 def test_an_open_breaker_is_named_with_its_reason_and_the_next_try() -> None:
     breaker = Breaker(failures=3, open_until=NOW + MINUTE, opened_at=NOW, reason="timed out")
-    answer = reasons(standing(), line(breaker=breaker), NOW)
+    answer = reasons(position(), queue(breaker=breaker), NOW)
     assert (answer.state, answer.until) == (ListingState.NO_ANSWER, NOW + MINUTE)
     assert "(timed out)" in answer.sentence
 
 
 def test_a_pause_is_named_with_its_reason() -> None:
-    paused = line(paused_until=NOW + MINUTE, pause_reason="told to wait by the supplier")
-    answer = reasons(standing(), paused, NOW)
+    paused = queue(paused_until=NOW + MINUTE, pause_reason="told to wait by the supplier")
+    answer = reasons(position(), paused, NOW)
     assert (answer.state, answer.until) == (ListingState.TOLD_TO_WAIT, NOW + MINUTE)
     assert "told to wait by the supplier" in answer.sentence
 
 
 def test_a_due_listing_waits_for_company_no_longer_than_its_slack() -> None:
-    answer = reasons(standing(), line(), NOW)
+    answer = reasons(position(), queue(), NOW)
     assert (answer.state, answer.until) == (ListingState.COMPANY, NOW + 19 * MINUTE)
     assert "1 of 10 seats taken" in answer.sentence
 
 
 def test_a_manual_listing_does_not_wait_for_company() -> None:
-    manual = standing(priority=Priority.MANUAL, next_sync_at=NOW + timedelta(hours=9))
+    manual = position(priority=Priority.MANUAL, next_sync_at=NOW + timedelta(hours=9))
     front = (candidate("A=K3", manual.next_sync_at, priority=Priority.MANUAL),)
-    answer = reasons(manual, line(front=front, permit_at=NOW + PACE), NOW)
+    answer = reasons(manual, queue(front=front, permit_at=NOW + PACE), NOW)
     assert (answer.state, answer.until) == (ListingState.PERMIT, NOW + PACE)
     assert "Goes first (manual)" in answer.sentence
 
 
 def test_a_listing_behind_a_full_call_says_how_many_go_before_it() -> None:
-    behind = standing(ahead_count=30)
-    answer = reasons(behind, line(front=FULL, permit_at=NOW + PACE), NOW)
+    behind = position(ahead_count=30)
+    answer = reasons(behind, queue(front=FULL, permit_at=NOW + PACE), NOW)
     assert (answer.state, answer.place) == (ListingState.PERMIT, "31")
     assert answer.until == NOW + 4 * PACE
     assert "30 go before it" in answer.sentence
 
 
 def test_a_suspect_kept_ashore_says_with_how_few_it_may_travel() -> None:
-    suspect = standing(suspicion=3, ahead_count=3)
+    suspect = position(suspicion=3, ahead_count=3)
     front = tuple(candidate(f"S{n}", NOW - 2 * MINUTE, suspicion=3) for n in range(3))
     front += (candidate("A=K3", NOW - MINUTE, suspicion=3),)
     front += tuple(candidate(f"C{n}", NOW) for n in range(10))
-    answer = reasons(suspect, line(front=front), NOW)
+    answer = reasons(suspect, queue(front=front), NOW)
     assert answer.state is ListingState.SUSPECT
     assert "at most 2 others like it" in answer.sentence
 
 
 def test_a_place_beyond_the_count_is_a_bound() -> None:
-    assert place(standing(ahead_count=1001, has_more=True)) == "more than 1,001"
+    assert place(position(ahead_count=1001, has_more=True)) == "more than 1,001"
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def moments() -> st.SearchStrategy[datetime]:
     return st.integers(-200_000, 200_000).map(lambda seconds: NOW + timedelta(seconds=seconds))
 
 
-standings = st.builds(
+positions = st.builds(
     ListingPosition,
     id=st.just("a"),
     user_id=st.just(SellerId("acme")),
@@ -216,7 +216,7 @@ standings = st.builds(
     ahead_count=st.integers(0, 1001),
     has_more=st.booleans(),
 )
-lines = st.builds(
+queues = st.builds(
     SupplierQueue,
     rule=st.just(RULE),
     breaker=st.builds(Breaker, failures=st.integers(0, 9), open_until=st.none() | moments()),
@@ -227,11 +227,11 @@ lines = st.builds(
 )
 
 
-@given(standing=standings, line=lines)
+@given(position=positions, queue=queues)
 def test_every_waiting_row_has_a_reason_and_an_instant_not_yet_past(
-    standing: ListingPosition, line: SupplierQueue
+    position: ListingPosition, queue: SupplierQueue
 ) -> None:
-    answer = reasons(standing, line, NOW)
+    answer = reasons(position, queue, NOW)
     assert answer.sentence.endswith(".")
     assert answer.until is not None
     assert answer.until >= NOW
@@ -257,4 +257,4 @@ def test_every_waiting_row_has_a_reason_and_an_instant_not_yet_past(
 def test_every_listing_can_say_how_it_stands_in_its_shop(
     changes: dict[str, object], text: str
 ) -> None:
-    assert text in in_shop(standing(**{"shop_status": "connected", **changes}), NOW)
+    assert text in in_shop(position(**{"shop_status": "connected", **changes}), NOW)

@@ -12,92 +12,92 @@ from headway_lab.simulators.faults import FaultPlan, Interval
 SKUS = tuple(f"P{n}=K3" for n in range(10))
 
 
-def test_a_worker_rings_when_a_shop_is_to_change_and_only_then(line: Any) -> None:
-    line.add(*SKUS)
-    line.make_due(*SKUS)
+def test_a_worker_rings_when_a_shop_is_to_change_and_only_then(rig: Any) -> None:
+    rig.add(*SKUS)
+    rig.make_due(*SKUS)
     rung: list[int] = []
-    fetch = line.app.fetch("w1", wake_push=lambda: rung.append(line.price_calls()))
-    line.read(fetch)
+    fetch = rig.app.fetch("w1", wake_push=lambda: rung.append(rig.price_calls()))
+    rig.read(fetch)
     assert rung == [1]
-    line.make_due(*SKUS)
-    line.read(fetch)
+    rig.make_due(*SKUS)
+    rig.read(fetch)
     assert rung == [1]
-    line.shelf.stock(SKUS[4], quantity=1)
-    line.make_due(*SKUS)
-    line.read(fetch)
+    rig.catalog.stock(SKUS[4], quantity=1)
+    rig.make_due(*SKUS)
+    rig.read(fetch)
     assert rung == [1, 3]
 
 
-def test_two_sellers_of_one_part_have_their_own_terms(line: Any) -> None:
-    line.add(*SKUS, seller="a")
-    line.add(*SKUS, seller="b")
-    line.app.sellers.set_terms("b", {"rounding": "99"}, now=line.clock.now())
-    line.make_due(*SKUS)
-    line.read(line.app.fetch("w1"))
+def test_two_sellers_of_one_part_have_their_own_terms(rig: Any) -> None:
+    rig.add(*SKUS, seller="a")
+    rig.add(*SKUS, seller="b")
+    rig.app.sellers.set_terms("b", {"rounding": "99"}, now=rig.clock.now())
+    rig.make_due(*SKUS)
+    rig.read(rig.app.fetch("w1"))
     prices = "SELECT DISTINCT user_id, desired->>'price' FROM listing_state ORDER BY 1"
-    assert line.ask(prices) == [("a", "11.00"), ("b", "11.99")]
+    assert rig.ask(prices) == [("a", "11.00"), ("b", "11.99")]
 
 
-def test_a_price_that_falls_by_95_percent_is_held_and_blocks_nobody(line: Any) -> None:
-    line.add(*SKUS)
-    line.make_due(*SKUS)
-    fetch = line.app.fetch("w1")
-    line.read(fetch)
-    line.shelf.stock(SKUS[0], price="0.5", quantity=2)
-    line.shelf.stock(SKUS[1], price="12", quantity=2)
-    line.make_due(*SKUS)
-    line.read(fetch)
+def test_a_price_that_falls_by_95_percent_is_held_and_blocks_nobody(rig: Any) -> None:
+    rig.add(*SKUS)
+    rig.make_due(*SKUS)
+    fetch = rig.app.fetch("w1")
+    rig.read(fetch)
+    rig.catalog.stock(SKUS[0], price="0.5", quantity=2)
+    rig.catalog.stock(SKUS[1], price="12", quantity=2)
+    rig.make_due(*SKUS)
+    rig.read(fetch)
     state = (
         "SELECT desired->>'price', desired->'quantities'->>'Miami FL', proposed->>'price'"
         " FROM listing_state WHERE sku = %s"
     )
-    assert line.ask(state, SKUS[0]) == [("11.00", "2", "0.55")]
-    assert line.ask(state, SKUS[1]) == [("13.20", "2", None)]
+    assert rig.ask(state, SKUS[0]) == [("11.00", "2", "0.55")]
+    assert rig.ask(state, SKUS[1]) == [("13.20", "2", None)]
 
 
 def test_a_catalog_that_changes_all_at_once_is_held_from_a_quarter_on_until_it_is_let_pass(
-    make_line: Callable[..., Any],
+    make_rig: Callable[..., Any],
 ) -> None:
     skus = [f"Q{n}" for n in range(120)]
-    line = make_line()
-    line.add(*skus)
-    fetch = line.app.fetch("w1")
+    rig = make_rig()
+    rig.add(*skus)
+    fetch = rig.app.fetch("w1")
 
     def read_all() -> None:
-        line.make_due(*skus)
-        line.read(fetch, calls=12)
+        rig.make_due(*skus)
+        rig.read(fetch, calls=12)
 
     read_all()
     for sku in skus:
-        line.shelf.stock(sku, price="11", quantity=0)
+        rig.catalog.stock(sku, price="11", quantity=0)
     read_all()
     new = "SELECT count(*) FROM listing_state WHERE desired->>'price' = '12.10'"
     kept = "SELECT count(*) FROM listing_state WHERE desired->'quantities'->>'Miami FL' = '5'"
-    assert (line.one(new), line.one(kept)) == (30, 90)
-    line.clock.sleep(timedelta(days=2).total_seconds())
+    assert (rig.one(new), rig.one(kept)) == (30, 90)
+    rig.clock.sleep(timedelta(days=2).total_seconds())
     read_all()
-    assert line.one(new) == 30, "it does not pass by itself when its day is over"
-    until = line.clock.now() + timedelta(hours=1)
-    line.app.sellers.approve_mass("a", until, line.clock.now())
+    assert rig.one(new) == 30, "it does not pass by itself when its day is over"
+    until = rig.clock.now() + timedelta(hours=1)
+    rig.app.sellers.approve_mass("a", until, rig.clock.now())
     read_all()
-    assert (line.one(new), line.one(kept)) == (120, 0)
-    assert line.one("SELECT count(*) FROM listing_state WHERE held_reason IS NOT NULL") == 0
+    assert (rig.one(new), rig.one(kept)) == (120, 0)
+    assert rig.one("SELECT count(*) FROM listing_state WHERE held_reason IS NOT NULL") == 0
 
 
-def test_a_part_that_is_published_is_read_at_the_next_permit_and_staged(line: Any) -> None:
-    line.add(SKUS[0])
-    line.make_due(SKUS[0], priority="onboarding")
-    line.ask(
+def test_a_part_that_is_published_is_read_at_the_next_permit_and_staged(rig: Any) -> None:
+    rig.add(SKUS[0])
+    rig.make_due(SKUS[0], priority="onboarding")
+    rig.ask(
         "INSERT INTO product_staging (user_id, sku, shop_sku, batch_id)"
         " VALUES ('a', %s, 'P0', gen_random_uuid())",
         SKUS[0],
     )
-    line.read(line.app.fetch("w1"))
-    row = line.ask("SELECT status, title, price::text, location_summary FROM product_staging")
+    rig.read(rig.app.fetch("w1"))
+    row = rig.ask("SELECT status, title, price::text, location_summary FROM product_staging")
     assert row == [("normalized", SKUS[0], "11.00", "Miami FL: 5")]
-    raw = line.one("SELECT raw_payload->>'aviallPartNumber' FROM boeing_raw_data")
+    raw = rig.one("SELECT raw_payload->>'aviallPartNumber' FROM boeing_raw_data")
     assert raw == SKUS[0]
-    assert line.one("SELECT priority FROM product_sync_schedule") == "scheduled"
+    assert rig.one("SELECT priority FROM product_sync_schedule") == "scheduled"
 
 
 class Counting:
@@ -113,18 +113,18 @@ class Counting:
 
 
 def test_sellers_are_asked_for_once_in_a_call_and_only_when_the_reply_came(
-    make_line: Callable[..., Any],
+    make_rig: Callable[..., Any],
 ) -> None:
     faults = FaultPlan(1, outage=[Interval(start_s=0, end_s=1800)])
-    line = make_line(faults=faults)
+    rig = make_rig(faults=faults)
     for seller in ("a", "b"):
-        line.add(*SKUS, seller=seller)
-    line.make_due(*SKUS)
-    counting = Counting(line.pool)
-    app = replace(line.app, sellers=Sellers(counting, seller_defaults(line.app.settings)))
+        rig.add(*SKUS, seller=seller)
+    rig.make_due(*SKUS)
+    counting = Counting(rig.pool)
+    app = replace(rig.app, sellers=Sellers(counting, seller_defaults(rig.app.settings)))
     fetch = app.fetch("w1")
-    back_at = line.clock.now() + timedelta(minutes=30)
-    line.drive(fetch, lambda: line.clock.now() >= back_at)
+    back_at = rig.clock.now() + timedelta(minutes=30)
+    rig.drive(fetch, lambda: rig.clock.now() >= back_at)
     assert counting.asked == 0
-    line.read(fetch)
+    rig.read(fetch)
     assert counting.asked == 1

@@ -17,35 +17,35 @@ DUE_AT = "UPDATE product_sync_schedule SET next_sync_at = %s WHERE sku = %s"
 SKUS = tuple(f"P{n}=K3" for n in range(30))
 
 
-def started(make_line: Any, **settings: Any) -> tuple[Any, Any]:
+def started(make_rig: Any, **settings: Any) -> tuple[Any, Any]:
     """Return 30 listings and a worker that has signed in and made a first call."""
-    line = make_line(**settings)
-    line.add(*SKUS)
-    line.make_due(*SKUS[:10])
-    fetch = line.app.fetch("w1")
-    line.read(fetch)
-    line.drive(fetch, lambda: line.one(IN_CALL) == 0)
-    return line, fetch
+    rig = make_rig(**settings)
+    rig.add(*SKUS)
+    rig.make_due(*SKUS[:10])
+    fetch = rig.app.fetch("w1")
+    rig.read(fetch)
+    rig.drive(fetch, lambda: rig.one(IN_CALL) == 0)
+    return rig, fetch
 
 
-def next_call_of(line: Any, fetch: Any) -> datetime:
+def next_call_of(rig: Any, fetch: Any) -> datetime:
     """Let the next call go, and return when it began."""
-    line.read(fetch)
-    line.drive(fetch, lambda: line.one(IN_CALL) == 0)
-    began: datetime = line.one(LAST_CALL)
+    rig.read(fetch)
+    rig.drive(fetch, lambda: rig.one(IN_CALL) == 0)
+    began: datetime = rig.one(LAST_CALL)
     return began
 
 
 @pytest.mark.parametrize("share", (0.1, 0.6, 1.0))
 @pytest.mark.parametrize("policy", POLICIES)
 def test_status_shows_the_instant_at_which_fetch_makes_the_next_call(
-    make_line: Any, policy: str, share: float
+    make_rig: Any, policy: str, share: float
 ) -> None:
-    line, fetch = started(make_line, policy=policy, budget_share=share)
+    rig, fetch = started(make_rig, policy=policy, budget_share=share)
     random = rng(f"{policy} {share}")
     for _ in range(4):
         for sku in SKUS:
-            line.ask(DUE_AT, line.clock.now() + random.uniform(-5, 40) * MINUTE, sku)
-        shown = look(line.app).next_call.leaves_at
+            rig.ask(DUE_AT, rig.clock.now() + random.uniform(-5, 40) * MINUTE, sku)
+        shown = look(rig.app).next_call.leaves_at
         assert shown is not None
-        assert abs(next_call_of(line, fetch) - shown) < MILLISECOND
+        assert abs(next_call_of(rig, fetch) - shown) < MILLISECOND

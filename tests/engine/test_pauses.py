@@ -38,82 +38,82 @@ def resume(where: Any, kind: PauseKind, seller: str = "", sku: str = "") -> None
     assert Pauses(where.pool).resume(kind, *of, now=where.clock.now()).is_done
 
 
-def for_an_hour(line: Any, fetch: Any) -> None:
-    until = line.clock.monotonic() + 3600
-    line.drive(fetch, lambda: line.clock.monotonic() > until)
+def for_an_hour(rig: Any, fetch: Any) -> None:
+    until = rig.clock.monotonic() + 3600
+    rig.drive(fetch, lambda: rig.clock.monotonic() > until)
 
 
-def answer(line: Any, sku: str) -> Any:
-    now = line.clock.now()
-    (standing,) = ListingPositions(line.pool).of_sku(Sku(sku), now)
-    return reasons(standing, line.app.supplier_queue(now), now)
+def answer(rig: Any, sku: str) -> Any:
+    now = rig.clock.now()
+    (standing,) = ListingPositions(rig.pool).of_sku(Sku(sku), now)
+    return reasons(standing, rig.app.supplier_queue(now), now)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("kind", EVERYBODYS)
 def test_no_call_leaves_while_everything_or_the_supplier_is_paused_and_then_they_do(
-    make_line: Any, kind: PauseKind, policy: str
+    make_rig: Any, kind: PauseKind, policy: str
 ) -> None:
-    line = make_line(policy=policy)
-    line.add(*SKUS)
-    line.make_due(*SKUS)
-    fetch = line.app.fetch("w1")
-    line.read(fetch)
-    line.drive(fetch, lambda: line.one("SELECT count(*) FROM listing_state") == 10)
-    pause(line, kind)
-    line.make_due(*SKUS)
-    calls, permits = line.supplier.calls.copy(), "SELECT count(*) FROM call_ledger"
-    for_an_hour(line, fetch)
-    spent = line.one(permits + " WHERE status <> 'unsent'")
-    assert line.supplier.calls == calls, "nor did anybody sign in anew"
-    assert line.one(permits) <= spent + 1, "the one permit that was asked for before"
-    assert line.one("SELECT count(*) FROM product_sync_schedule WHERE lease_owner <> ''") == 0
-    assert answer(line, "P1").state is ListingState.PAUSED
-    resume(line, kind)
-    line.read(fetch)
+    rig = make_rig(policy=policy)
+    rig.add(*SKUS)
+    rig.make_due(*SKUS)
+    fetch = rig.app.fetch("w1")
+    rig.read(fetch)
+    rig.drive(fetch, lambda: rig.one("SELECT count(*) FROM listing_state") == 10)
+    pause(rig, kind)
+    rig.make_due(*SKUS)
+    calls, permits = rig.supplier.calls.copy(), "SELECT count(*) FROM call_ledger"
+    for_an_hour(rig, fetch)
+    spent = rig.one(permits + " WHERE status <> 'unsent'")
+    assert rig.supplier.calls == calls, "nor did anybody sign in anew"
+    assert rig.one(permits) <= spent + 1, "the one permit that was asked for before"
+    assert rig.one("SELECT count(*) FROM product_sync_schedule WHERE lease_owner <> ''") == 0
+    assert answer(rig, "P1").state is ListingState.PAUSED
+    resume(rig, kind)
+    rig.read(fetch)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_worker_that_starts_in_a_pause_neither_metrics_in_nor_takes_more_than_one_permit(
-    make_line: Any, policy: str
+    make_rig: Any, policy: str
 ) -> None:
-    line = make_line(policy=policy)
-    line.add(*SKUS)
-    line.make_due(*SKUS)
-    pause(line, ALL, until=line.clock.now() + HOUR)
-    fetch = line.app.fetch("w1")
-    for_an_hour(line, fetch)
-    assert line.one("SELECT count(*) FROM call_ledger WHERE status <> 'unsent'") == 0
-    assert line.one("SELECT count(*) FROM call_ledger") <= 1
-    line.read(fetch)
+    rig = make_rig(policy=policy)
+    rig.add(*SKUS)
+    rig.make_due(*SKUS)
+    pause(rig, ALL, until=rig.clock.now() + HOUR)
+    fetch = rig.app.fetch("w1")
+    for_an_hour(rig, fetch)
+    assert rig.one("SELECT count(*) FROM call_ledger WHERE status <> 'unsent'") == 0
+    assert rig.one("SELECT count(*) FROM call_ledger") <= 1
+    rig.read(fetch)
 
 
 def test_the_seats_of_a_paused_seller_go_to_others_and_a_shared_part_is_read_for_them(
-    line: Any,
+    rig: Any,
 ) -> None:
-    line.add(*SKUS, seller="a")
-    line.add("P0", "P1", seller="b")
-    line.make_due(*SKUS, priority="manual")
-    pause(line, SELLER, "a")
-    fetch = line.app.fetch("w1")
-    line.read(fetch)
-    line.drive(fetch, lambda: line.one("SELECT count(*) FROM listing_state") == 2)
-    assert line.ask("SELECT DISTINCT user_id FROM listing_state") == [("b",)]
-    assert line.one("SELECT cardinality(skus) FROM call_ledger WHERE cardinality(skus) > 0") == 2
+    rig.add(*SKUS, seller="a")
+    rig.add("P0", "P1", seller="b")
+    rig.make_due(*SKUS, priority="manual")
+    pause(rig, SELLER, "a")
+    fetch = rig.app.fetch("w1")
+    rig.read(fetch)
+    rig.drive(fetch, lambda: rig.one("SELECT count(*) FROM listing_state") == 2)
+    assert rig.ask("SELECT DISTINCT user_id FROM listing_state") == [("b",)]
+    assert rig.one("SELECT cardinality(skus) FROM call_ledger WHERE cardinality(skus) > 0") == 2
 
 
-def test_a_pause_that_runs_out_ends_by_itself_with_the_next_round(line: Any) -> None:
-    line.add(*SKUS)
-    line.make_due(*SKUS)
-    pause(line, SELLER, "a", until=line.clock.now() + HOUR)
-    fetch, tick = line.app.fetch("w1"), line.app.tick()
+def test_a_pause_that_runs_out_ends_by_itself_with_the_next_round(rig: Any) -> None:
+    rig.add(*SKUS)
+    rig.make_due(*SKUS)
+    pause(rig, SELLER, "a", until=rig.clock.now() + HOUR)
+    fetch, tick = rig.app.fetch("w1"), rig.app.tick()
     tick.step()
-    for_an_hour(line, fetch)
-    assert line.price_calls() == 0
-    assert answer(line, "P1").until > line.clock.now(), "the round that lets it go on"
+    for_an_hour(rig, fetch)
+    assert rig.price_calls() == 0
+    assert answer(rig, "P1").until > rig.clock.now(), "the round that lets it go on"
     again = tick.step()
-    assert again.until - line.clock.now() <= timedelta(seconds=1), "there was something to unmark"
-    line.read(fetch)
+    assert again.until - rig.clock.now() <= timedelta(seconds=1), "there was something to unmark"
+    rig.read(fetch)
 
 
 def test_a_listing_in_call_when_the_pause_comes_is_settled_and_its_push_waits(
@@ -225,40 +225,40 @@ def test_the_jobs_of_a_paused_seller_let_others_go_first(pool: ConnectionPool) -
 
 
 def test_a_triggered_part_joins_call_the_next_call_and_asking_again_changes_nothing(
-    line: Any,
+    rig: Any,
 ) -> None:
-    line.add(*SKUS)
-    triggers = Triggers(line.pool)
+    rig.add(*SKUS)
+    triggers = Triggers(rig.pool)
 
     def trigger(*skus: str) -> list[tuple[bool, str]]:
-        now = line.clock.now()
+        now = rig.clock.now()
         said = triggers.trigger(SellerId("a"), [*map(Sku, skus)], reason="a call", now=now)
         return [(each.is_done, each.said) for each in said]
 
     assert trigger("P3") == [(True, "boards the next call")]
     assert trigger("P3") == [(False, "boards the next call")]
-    assert line.ask(
+    assert rig.ask(
         "SELECT sku, error_message FROM sync_audit_log WHERE event_type = 'sync_triggered'"
     ) == [("P3", "a call")]
-    line.ask(
+    rig.ask(
         "UPDATE product_sync_schedule SET sync_status = 'parked', is_active = false"
         " WHERE sku = 'P4'"
     )
     assert trigger("P4") == [(False, "parked; revive it")]
-    line.app.schedule.claim(
-        [Sku("P5")], now=line.clock.now(), owner="w9", lease_until=line.clock.now() + HOUR
+    rig.app.schedule.claim(
+        [Sku("P5")], now=rig.clock.now(), owner="w9", lease_until=rig.clock.now() + HOUR
     )
     assert trigger("P5") == [(False, "is in_call now")]
-    pause(line, LISTING, "a", "P6")
+    pause(rig, LISTING, "a", "P6")
     ((is_done, said),) = trigger("P6")
     assert is_done
     assert said.startswith("paused by Ada since 00:00:00 UTC until somebody resumes: stock-taking")
-    fetch = line.app.fetch("w1")
-    line.read(fetch)
-    line.drive(fetch, lambda: line.one("SELECT count(*) FROM listing_state") > 0)
-    assert line.one(
+    fetch = rig.app.fetch("w1")
+    rig.read(fetch)
+    rig.drive(fetch, lambda: rig.one("SELECT count(*) FROM listing_state") > 0)
+    assert rig.one(
         "SELECT 'P3' = ANY (skus) AND NOT 'P6' = ANY (skus) FROM call_ledger"
         " WHERE cardinality(skus) > 0"
     )
-    resume(line, LISTING, "a", "P6")
-    assert answer(line, "P6").state is not ListingState.PAUSED
+    resume(rig, LISTING, "a", "P6")
+    assert answer(rig, "P6").state is not ListingState.PAUSED

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from tests.conftest import START
-from tests.engine.conftest import Line, LineMaker
+from tests.engine.conftest import EngineRig, RigMaker
 
 from headway.core.catalog.listings import Priority, Wait
 from headway.engine.explain import reasons
@@ -22,80 +22,82 @@ ORDER BY consecutive_failures, last_sync_at, next_sync_at LIMIT 50
 
 
 @pytest.fixture
-def line(make_line: LineMaker) -> Line:
+def rig(make_rig: RigMaker) -> EngineRig:
     """Stock slot 10 with 208 products, of which the supplier does not know a hundred any more."""
-    line = make_line(policy="split")
-    line.add(*SKUS)
-    line.ask(
+    rig = make_rig(policy="split")
+    rig.add(*SKUS)
+    rig.ask(
         "UPDATE product_sync_schedule SET hour_bucket = 10,"
         " next_sync_at = %s + (next_sync_at - date_trunc('hour', next_sync_at))",
         START + 10 * HOUR,
     )
     for sku in SKUS[:100]:
-        del line.shelf.parts[sku]
-    return line
+        del rig.catalog.parts[sku]
+    return rig
 
 
-def live(line: Line, fetch: Fetch, tick: Tick, until_h: float) -> None:
+def live(rig: EngineRig, fetch: Fetch, tick: Tick, until_h: float) -> None:
     """Let fetch and tick work until that hour."""
-    end, tick_at = START + until_h * HOUR, line.clock.now()
-    while (now := line.clock.now()) < end:
+    end, tick_at = START + until_h * HOUR, rig.clock.now()
+    while (now := rig.clock.now()) < end:
         if now >= tick_at:
             tick_at = tick.step().until
         result = fetch.step()
         if isinstance(result, Wait):
             wake_at = min(result.until, tick_at, end)
-            line.clock.sleep(max(0.0, (wake_at - line.clock.now()).total_seconds()))
+            rig.clock.sleep(max(0.0, (wake_at - rig.clock.now()).total_seconds()))
 
 
-def test_a_hundred_failures_go_through_the_windows_as_the_document_walks_them(line: Line) -> None:
-    fetch, tick = line.app.fetch("w"), line.app.tick(every=timedelta(minutes=5))
-    live(line, fetch, tick, 10.4)
-    assert line.price_calls() == 21
-    assert line.one(WAITING) == 100
+def test_a_hundred_failures_go_through_the_windows_as_the_document_walks_them(
+    rig: EngineRig,
+) -> None:
+    fetch, tick = rig.app.fetch("w"), rig.app.tick(every=timedelta(minutes=5))
+    live(rig, fetch, tick, 10.4)
+    assert rig.price_calls() == 21
+    assert rig.one(WAITING) == 100
     left = []
     for opens_h, recovered in ((10.5, 40), (14.5, 45), (18.5, 12), (22.5, 2), (26.5, 0)):
-        live(line, fetch, tick, opens_h - 0.05)
-        calls = line.price_calls()
-        seat_rule = [sku for (sku,) in line.ask(NEXT_IN_LINE)]
+        live(rig, fetch, tick, opens_h - 0.05)
+        calls = rig.price_calls()
+        seat_rule = [sku for (sku,) in rig.ask(NEXT_IN_LINE)]
         for sku in seat_rule[:recovered]:
-            line.shelf.stock(sku)
-        live(line, fetch, tick, opens_h + 0.4)
+            rig.catalog.stock(sku)
+        live(rig, fetch, tick, opens_h + 0.4)
         in_call = "SELECT sku FROM product_sync_schedule WHERE retried_at >= %s"
-        seen = {sku for (sku,) in line.ask(in_call, START + opens_h * HOUR)}
+        seen = {sku for (sku,) in rig.ask(in_call, START + opens_h * HOUR)}
         # Those who failed in one call are equals: any of them may be the last to find a seat.
         assert len(seen) == len(seat_rule)
         assert seen >= set(seat_rule[:recovered])
-        assert line.price_calls() - calls <= 5
-        left.append(line.one(WAITING))
+        assert rig.price_calls() - calls <= 5
+        left.append(rig.one(WAITING))
     assert left == [60, 15, 3, 1, 0]
     parked = "SELECT count(*), max(consecutive_failures) FROM product_sync_schedule"
-    assert line.ask(f"{parked} WHERE NOT is_active") == [(1, 5)]
+    assert rig.ask(f"{parked} WHERE NOT is_active") == [(1, 5)]
     slots = "SELECT count(*) FROM product_sync_schedule WHERE is_active AND hour_bucket = 10"
-    assert line.one(slots) == 207
+    assert rig.one(slots) == 207
 
 
-def test_a_part_that_two_sellers_list_takes_one_seat_of_the_window(make_line: LineMaker) -> None:
-    line = make_line(policy="split")
+def test_a_part_that_two_sellers_list_takes_one_seat_of_the_window(make_rig: RigMaker) -> None:
+    rig = make_rig(policy="split")
     for seller in ("a", "b"):
-        line.add("GONE", *SKUS[:20], seller=seller)
-    del line.shelf.parts["GONE"]
-    line.ask("UPDATE product_sync_schedule SET priority = 'retry' WHERE sku = 'GONE'")
-    line.make_due("GONE", priority="retry")
-    live(line, line.app.fetch("w"), line.app.tick(every=timedelta(minutes=5)), 1)
-    assert line.one("SELECT count(*) FROM product_sync_schedule WHERE retried_at IS NOT NULL") == 2
-    assert line.app.schedule.retried_since(START) == 1
+        rig.add("GONE", *SKUS[:20], seller=seller)
+    del rig.catalog.parts["GONE"]
+    rig.ask("UPDATE product_sync_schedule SET priority = 'retry' WHERE sku = 'GONE'")
+    rig.make_due("GONE", priority="retry")
+    live(rig, rig.app.fetch("w"), rig.app.tick(every=timedelta(minutes=5)), 1)
+    assert rig.one("SELECT count(*) FROM product_sync_schedule WHERE retried_at IS NOT NULL") == 2
+    assert rig.app.schedule.retried_since(START) == 1
 
 
-def test_whoever_found_no_seat_in_a_window_is_told_when_the_next_one_opens(line: Line) -> None:
-    fetch, tick = line.app.fetch("w"), line.app.tick(every=timedelta(minutes=5))
-    live(line, fetch, tick, 10.9)
-    now = line.clock.now()
+def test_whoever_found_no_seat_in_a_window_is_told_when_the_next_one_opens(rig: EngineRig) -> None:
+    fetch, tick = rig.app.fetch("w"), rig.app.tick(every=timedelta(minutes=5))
+    live(rig, fetch, tick, 10.9)
+    now = rig.clock.now()
     waiting = [
-        each for each in ListingPositions(line.pool).sample(now) if each.priority is Priority.RETRY
+        each for each in ListingPositions(rig.pool).sample(now) if each.priority is Priority.RETRY
     ]
     told = {
-        waiter.sku: reasons(waiter, line.app.supplier_queue(now), now)
+        waiter.sku: reasons(waiter, rig.app.supplier_queue(now), now)
         for waiter in waiting
         if waiter.next_sync_at <= now
     }

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.engine.conftest import Line, Shelf
-from tests.engine.supplier_setup import Broker, Office
+from tests.engine.conftest import EngineRig, FakeCatalog
+from tests.engine.supplier_setup import Broker, DispatchRig
 
 from headway.app import App, build
 from headway.app.suppliers import add_supplier, fetch_all_suppliers, remove_supplier
@@ -52,27 +52,27 @@ class Street(httpx.BaseTransport):
 
 
 @dataclass
-class Quarter:
+class SuppliersRig:
     """Suppliers side by side; seller `a` buys from `main`, `b` from whoever it was given to."""
 
-    line: Line
-    street: Street
+    rig: EngineRig
+    transport: Street
     suppliers: dict[SupplierName, BoeingSimulator]
-    shelves: dict[SupplierName, Shelf]
+    shelves: dict[SupplierName, FakeCatalog]
 
     @property
     def app(self) -> App:
-        return self.line.app
+        return self.rig.app
 
     def open(self, name: SupplierName, *, faults: FaultPlan | None = None) -> SignIn:
-        clock, shelf = self.line.clock, Shelf()
+        clock, catalog = self.rig.clock, FakeCatalog()
         sign_in = SignIn(
             client_id=f"{name}-id", client_secret=f"{name}-secret", username=f"{name}-user",
             password=f"{name}-password",
         )  # fmt: skip
-        simulator = BoeingSimulator(shelf, clock, seed=2, sign_in=sign_in, faults=faults)
-        self.street.houses[f"{name}.test"] = SimTransport(simulator.handle, clock, seed=2)
-        self.suppliers[name], self.shelves[name] = simulator, shelf
+        simulator = BoeingSimulator(catalog, clock, seed=2, sign_in=sign_in, faults=faults)
+        self.transport.houses[f"{name}.test"] = SimTransport(simulator.handle, clock, seed=2)
+        self.suppliers[name], self.shelves[name] = simulator, catalog
         setup = SupplierSetup(
             client_id=sign_in.client_id,
             username=sign_in.username,
@@ -85,13 +85,13 @@ class Quarter:
     def list(self, seller: str, supplier: SupplierName, *skus: str, price: str) -> None:
         for sku in skus:
             self.shelves[supplier].stock(sku, price=price)
-        Suppliers(self.app.pool).give(supplier, SellerId(seller), now=self.line.clock.now())
+        Suppliers(self.app.pool).give(supplier, SellerId(seller), now=self.rig.clock.now())
         keys = [(SellerId(seller), Sku(sku)) for sku in skus]
-        self.app.listings.add(keys, policy=self.app.policy, now=self.line.clock.now())
-        self.line.make_due(*skus)
+        self.app.listings.add(keys, policy=self.app.policy, now=self.rig.clock.now())
+        self.rig.make_due(*skus)
 
     def read_all(self, lines: FetchAll, steps: int = 2000) -> None:
-        self.drive(lines, lambda: self.line.one(UNREAD) == 0, steps)
+        self.drive(lines, lambda: self.rig.one(UNREAD) == 0, steps)
 
     def drive(self, lines: FetchAll, until: Callable[[], bool], steps: int = 2000) -> None:
         for _ in range(steps):
@@ -99,24 +99,26 @@ class Quarter:
                 return
             result = lines.step()
             if isinstance(result, Wait):
-                self.line.clock.sleep((result.until - self.line.clock.now()).total_seconds())
+                self.rig.clock.sleep((result.until - self.rig.clock.now()).total_seconds())
         raise AssertionError("no end in sight")
 
     def prices(self, seller: str) -> set[str]:
         asked = "SELECT DISTINCT observed ->> 'list_price' FROM listing_state WHERE user_id = %s"
-        return {price for (price,) in self.line.ask(asked, seller)}
+        return {price for (price,) in self.rig.ask(asked, seller)}
 
     def refusals(self) -> int:
         return sum(supplier.refusals for supplier in self.suppliers.values())
 
 
-QuarterMaker = Callable[..., Quarter]
+SuppliersRigMaker = Callable[..., SuppliersRig]
 
 
 @pytest.fixture
-def make_quarter(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> QuarterMaker:
-    def make(policy: Any = "adaptive", faults: FaultPlan | None = None) -> Quarter:
-        sign_in, shelf, street = SignIn(), Shelf(), Street()
+def make_suppliers_rig(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> SuppliersRigMaker:
+    def make(policy: Any = "adaptive", faults: FaultPlan | None = None) -> SuppliersRig:
+        sign_in, catalog, transport = SignIn(), FakeCatalog(), Street()
         settings = Settings(
             policy=policy,
             boeing_url="http://main.test",
@@ -126,99 +128,109 @@ def make_quarter(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Q
             boeing_password=sign_in.password,
             data_dir=tmp_path,
         )
-        simulator = BoeingSimulator(shelf, clock, seed=1, faults=faults)
-        street.houses["main.test"] = SimTransport(simulator.handle, clock, seed=1)
+        simulator = BoeingSimulator(catalog, clock, seed=1, faults=faults)
+        transport.houses["main.test"] = SimTransport(simulator.handle, clock, seed=1)
         ids = rng("test")
-        app = build(settings, clock, pool, transport=street, ids=lambda: fresh_id(ids))
+        app = build(settings, clock, pool, transport=transport, ids=lambda: fresh_id(ids))
         app = replace(app, rule=replace(app.rule, poll=timedelta(minutes=1)))
-        line = Line(app=app, clock=clock, shelf=shelf, supplier=simulator, pool=pool)
-        return Quarter(line=line, street=street, suppliers={MAIN: simulator}, shelves={MAIN: shelf})
+        rig = EngineRig(app=app, clock=clock, catalog=catalog, supplier=simulator, pool=pool)
+        return SuppliersRig(
+            rig=rig, transport=transport, suppliers={MAIN: simulator}, shelves={MAIN: catalog}
+        )
 
     return make
 
 
 @pytest.mark.parametrize("policy", ("adaptive", "rolling", "packed"))
 def test_each_supplier_is_asked_for_its_own_parts_alone(
-    make_quarter: QuarterMaker, policy: str
+    make_suppliers_rig: SuppliersRigMaker, policy: str
 ) -> None:
-    quarter = make_quarter(policy)
-    quarter.open(ACME)
+    suppliers_rig = make_suppliers_rig(policy)
+    suppliers_rig.open(ACME)
     # The same part numbers: whoever asked the wrong supplier would hear the other's price.
-    quarter.list("a", MAIN, *SKUS, price="10")
-    quarter.list("b", ACME, *SKUS, price="20")
-    quarter.read_all(fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None))
-    assert (quarter.prices("a"), quarter.prices("b")) == ({"10"}, {"20"})
-    assert quarter.refusals() == 0
-    assert {supplier.calls["price"] for supplier in quarter.suppliers.values()} == {2}
+    suppliers_rig.list("a", MAIN, *SKUS, price="10")
+    suppliers_rig.list("b", ACME, *SKUS, price="20")
+    suppliers_rig.read_all(fetch_all_suppliers(suppliers_rig.app, "w", wake_push=lambda: None))
+    assert (suppliers_rig.prices("a"), suppliers_rig.prices("b")) == ({"10"}, {"20"})
+    assert suppliers_rig.refusals() == 0
+    assert {supplier.calls["price"] for supplier in suppliers_rig.suppliers.values()} == {2}
 
 
-def test_suppliers_spend_their_limits_side_by_side(make_quarter: QuarterMaker) -> None:
-    quarter = make_quarter()
+def test_suppliers_spend_their_limits_side_by_side(make_suppliers_rig: SuppliersRigMaker) -> None:
+    suppliers_rig = make_suppliers_rig()
     for number in range(4):
         name = SupplierName(f"s{number}")
-        quarter.open(name)
-        quarter.list(f"seller{number}", name, *SKUS, price="10")
-    began = quarter.line.clock.now()
-    quarter.read_all(fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None))
+        suppliers_rig.open(name)
+        suppliers_rig.list(f"seller{number}", name, *SKUS, price="10")
+    began = suppliers_rig.rig.clock.now()
+    suppliers_rig.read_all(fetch_all_suppliers(suppliers_rig.app, "w", wake_push=lambda: None))
     # A minute of caution, then two tokens and two calls, thirty seconds apart: for all at once.
-    assert quarter.line.clock.now() - began < timedelta(minutes=4)
-    assert quarter.refusals() == 0
+    assert suppliers_rig.rig.clock.now() - began < timedelta(minutes=4)
+    assert suppliers_rig.refusals() == 0
 
 
-def test_a_supplier_that_is_down_stops_no_other(make_quarter: QuarterMaker) -> None:
-    quarter = make_quarter(faults=FaultPlan(1, outage=[Interval(start_s=0, end_s=7200)]))
-    quarter.open(ACME)
-    quarter.list("a", MAIN, *SKUS, price="10")
-    quarter.list("b", ACME, *SKUS, price="20")
-    lines = fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None)
+def test_a_supplier_that_is_down_stops_no_other(make_suppliers_rig: SuppliersRigMaker) -> None:
+    suppliers_rig = make_suppliers_rig(
+        faults=FaultPlan(1, outage=[Interval(start_s=0, end_s=7200)])
+    )
+    suppliers_rig.open(ACME)
+    suppliers_rig.list("a", MAIN, *SKUS, price="10")
+    suppliers_rig.list("b", ACME, *SKUS, price="20")
+    lines = fetch_all_suppliers(suppliers_rig.app, "w", wake_push=lambda: None)
     theirs = f"{UNREAD} AND user_id = 'b'"
-    quarter.drive(lines, lambda: quarter.line.one(theirs) == 0)
-    assert quarter.app.breakers.load(quarter.app.limit_key).failures > 0
-    assert quarter.app.breakers.load(quarter.app.for_supplier(ACME).limit_key).failures == 0
-    assert quarter.line.one(f"{UNREAD} AND user_id = 'a'") == len(SKUS)
+    suppliers_rig.drive(lines, lambda: suppliers_rig.rig.one(theirs) == 0)
+    assert suppliers_rig.app.breakers.load(suppliers_rig.app.limit_key).failures > 0
+    assert (
+        suppliers_rig.app.breakers.load(suppliers_rig.app.for_supplier(ACME).limit_key).failures
+        == 0
+    )
+    assert suppliers_rig.rig.one(f"{UNREAD} AND user_id = 'a'") == len(SKUS)
 
 
 def test_a_pause_of_one_supplier_stops_no_other_and_ends_where_it_began(
-    make_quarter: QuarterMaker,
+    make_suppliers_rig: SuppliersRigMaker,
 ) -> None:
-    quarter = make_quarter()
-    quarter.open(ACME)
-    quarter.list("a", MAIN, *SKUS, price="10")
-    quarter.list("b", ACME, *SKUS, price="20")
-    clock, lines = quarter.line.clock, fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None)
+    suppliers_rig = make_suppliers_rig()
+    suppliers_rig.open(ACME)
+    suppliers_rig.list("a", MAIN, *SKUS, price="10")
+    suppliers_rig.list("b", ACME, *SKUS, price="20")
+    clock, lines = (
+        suppliers_rig.rig.clock,
+        fetch_all_suppliers(suppliers_rig.app, "w", wake_push=lambda: None),
+    )
     stopped = Pause(kind=PauseKind.SUPPLIER, supplier=ACME, since=clock.now(), actor="Ada")
-    quarter.app.pauses.pause(stopped, clock.now())
-    quarter.drive(lines, lambda: quarter.line.one(f"{UNREAD} AND user_id = 'a'") == 0)
-    assert quarter.suppliers[ACME].calls.total() == 0, "nor did anybody sign in there"
+    suppliers_rig.app.pauses.pause(stopped, clock.now())
+    suppliers_rig.drive(lines, lambda: suppliers_rig.rig.one(f"{UNREAD} AND user_id = 'a'") == 0)
+    assert suppliers_rig.suppliers[ACME].calls.total() == 0, "nor did anybody sign in there"
     now = clock.now()
-    assert quarter.app.for_supplier(ACME).ahead.queue(now) == []
+    assert suppliers_rig.app.for_supplier(ACME).ahead.queue(now) == []
     (ours,), (theirs,) = (
-        ListingPositions(quarter.app.pool).of_sku(Sku("P1"), now, seller=SellerId(name))
+        ListingPositions(suppliers_rig.app.pool).of_sku(Sku("P1"), now, seller=SellerId(name))
         for name in "ab"
     )
     assert (ours.pauses, theirs.pauses) == ((), (stopped,))
-    assert quarter.app.pauses.standing(now, seller=SellerId("a")) == []
+    assert suppliers_rig.app.pauses.standing(now, seller=SellerId("a")) == []
     for supplier, is_done in ((None, False), (MAIN, False), (ACME, True)):
-        resumed = quarter.app.pauses.resume(PauseKind.SUPPLIER, supplier=supplier, now=now)
+        resumed = suppliers_rig.app.pauses.resume(PauseKind.SUPPLIER, supplier=supplier, now=now)
         assert resumed.is_done is is_done
-    quarter.read_all(lines)
-    assert (quarter.prices("b"), quarter.refusals()) == ({"20"}, 0)
+    suppliers_rig.read_all(lines)
+    assert (suppliers_rig.prices("b"), suppliers_rig.refusals()) == ({"20"}, 0)
 
 
 def test_a_pause_of_one_supplier_excuses_what_is_read_there_alone(
-    make_quarter: QuarterMaker,
+    make_suppliers_rig: SuppliersRigMaker,
 ) -> None:
-    quarter = make_quarter()
-    quarter.open(ACME)
-    quarter.list("a", MAIN, "P1", price="10")
-    quarter.list("b", ACME, "P1", price="20")
-    clock, day = quarter.line.clock, timedelta(days=1)
+    suppliers_rig = make_suppliers_rig()
+    suppliers_rig.open(ACME)
+    suppliers_rig.list("a", MAIN, "P1", price="10")
+    suppliers_rig.list("b", ACME, "P1", price="20")
+    clock, day = suppliers_rig.rig.clock, timedelta(days=1)
     paused = Pause(kind=PauseKind.SUPPLIER, supplier=ACME, since=clock.now(), actor="Ada")
-    quarter.app.pauses.pause(paused, clock.now())
+    suppliers_rig.app.pauses.pause(paused, clock.now())
     clock.sleep((2 * day).total_seconds())
-    quarter.app.pauses.resume(PauseKind.SUPPLIER, supplier=ACME, now=clock.now())
+    suppliers_rig.app.pauses.resume(PauseKind.SUPPLIER, supplier=ACME, now=clock.now())
     late = {
-        name: LawChecks(quarter.app.pool)
+        name: LawChecks(suppliers_rig.app.pool)
         .ages(clock.now(), supplier=name, age_max=day, outages=())
         .late
         for name in (MAIN, ACME)
@@ -226,138 +238,156 @@ def test_a_pause_of_one_supplier_excuses_what_is_read_there_alone(
     assert (late[MAIN].count, late[ACME].count) == (1, 0)
 
 
-def test_who_goes_takes_the_pause_along(make_quarter: QuarterMaker) -> None:
-    quarter = make_quarter()
-    quarter.open(ACME)
-    now = quarter.line.clock.now()
+def test_who_goes_takes_the_pause_along(make_suppliers_rig: SuppliersRigMaker) -> None:
+    suppliers_rig = make_suppliers_rig()
+    suppliers_rig.open(ACME)
+    now = suppliers_rig.rig.clock.now()
     paused = Pause(kind=PauseKind.SUPPLIER, supplier=ACME, since=now, actor="Ada")
-    quarter.app.pauses.pause(paused, now)
-    remove_supplier(quarter.app, ACME)
-    quarter.open(ACME)
-    assert quarter.app.pauses.standing(now) == []
+    suppliers_rig.app.pauses.pause(paused, now)
+    remove_supplier(suppliers_rig.app, ACME)
+    suppliers_rig.open(ACME)
+    assert suppliers_rig.app.pauses.standing(now) == []
 
 
-def test_workers_serve_every_supplier_without_a_process_each(make_quarter: QuarterMaker) -> None:
-    quarter = make_quarter("rolling")
+def test_workers_serve_every_supplier_without_a_process_each(
+    make_suppliers_rig: SuppliersRigMaker,
+) -> None:
+    suppliers_rig = make_suppliers_rig("rolling")
     names = [SupplierName(f"s{number}") for number in range(8)]
     for number, name in enumerate(names):
-        quarter.open(name)
-        quarter.list(f"seller{number}", name, *SKUS[:10], price="10")
-    office = Office(line=quarter.line, broker=Broker(quarter.line.clock))
-    office.open("a", "b")
-    took_s = office.run(lambda: quarter.line.one(UNREAD) == 0)
+        suppliers_rig.open(name)
+        suppliers_rig.list(f"seller{number}", name, *SKUS[:10], price="10")
+    dispatch_rig = DispatchRig(rig=suppliers_rig.rig, broker=Broker(suppliers_rig.rig.clock))
+    dispatch_rig.open("a", "b")
+    took_s = dispatch_rig.run(lambda: suppliers_rig.rig.one(UNREAD) == 0)
     # A minute of caution, then two tokens and a call, thirty seconds apart: for all at once.
     assert took_s < 60 + 4 * 30
-    assert quarter.refusals() == 0
+    assert suppliers_rig.refusals() == 0
 
 
-def test_the_tick_guards_the_deadline_of_every_supplier(make_quarter: QuarterMaker) -> None:
-    quarter = make_quarter()
-    quarter.open(ACME)
-    quarter.list("b", ACME, *SKUS, price="20")
-    quarter.read_all(fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None))
-    far = quarter.line.clock.now() + timedelta(days=30)
-    quarter.line.ask("UPDATE product_sync_schedule SET next_sync_at = %s", far)
-    quarter.line.clock.sleep(timedelta(hours=23).total_seconds())
-    quarter.app.tick().step()
+def test_the_tick_guards_the_deadline_of_every_supplier(
+    make_suppliers_rig: SuppliersRigMaker,
+) -> None:
+    suppliers_rig = make_suppliers_rig()
+    suppliers_rig.open(ACME)
+    suppliers_rig.list("b", ACME, *SKUS, price="20")
+    suppliers_rig.read_all(fetch_all_suppliers(suppliers_rig.app, "w", wake_push=lambda: None))
+    far = suppliers_rig.rig.clock.now() + timedelta(days=30)
+    suppliers_rig.rig.ask("UPDATE product_sync_schedule SET next_sync_at = %s", far)
+    suppliers_rig.rig.clock.sleep(timedelta(hours=23).total_seconds())
+    suppliers_rig.app.tick().step()
     due = "SELECT count(*) FROM product_sync_schedule WHERE next_sync_at < %s"
-    assert quarter.line.one(due, quarter.line.clock.now()) > 0
+    assert suppliers_rig.rig.one(due, suppliers_rig.rig.clock.now()) > 0
 
 
 def test_a_supplier_that_comes_or_goes_is_noticed_without_a_restart(
-    make_quarter: QuarterMaker,
+    make_suppliers_rig: SuppliersRigMaker,
 ) -> None:
-    quarter = make_quarter()
-    lines = fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None)
+    suppliers_rig = make_suppliers_rig()
+    lines = fetch_all_suppliers(suppliers_rig.app, "w", wake_push=lambda: None)
     for _ in range(5):
         lines.step()
-    quarter.open(ACME)
-    quarter.list("b", ACME, *SKUS, price="20")
-    quarter.read_all(lines)
-    Suppliers(quarter.app.pool).give(MAIN, SellerId("b"), now=quarter.line.clock.now())
-    remove_supplier(quarter.app, ACME)
-    calls = quarter.suppliers[ACME].calls.total()
-    quarter.drive(lines, lambda: quarter.suppliers[MAIN].calls["price"] >= 3)
-    assert quarter.suppliers[ACME].calls.total() <= calls + 1
+    suppliers_rig.open(ACME)
+    suppliers_rig.list("b", ACME, *SKUS, price="20")
+    suppliers_rig.read_all(lines)
+    Suppliers(suppliers_rig.app.pool).give(MAIN, SellerId("b"), now=suppliers_rig.rig.clock.now())
+    remove_supplier(suppliers_rig.app, ACME)
+    calls = suppliers_rig.suppliers[ACME].calls.total()
+    suppliers_rig.drive(lines, lambda: suppliers_rig.suppliers[MAIN].calls["price"] >= 3)
+    assert suppliers_rig.suppliers[ACME].calls.total() <= calls + 1
 
 
 def test_who_changes_the_supplier_hears_no_more_of_the_one_before(
-    make_quarter: QuarterMaker,
+    make_suppliers_rig: SuppliersRigMaker,
 ) -> None:
-    quarter = make_quarter()
-    quarter.open(ACME)
-    quarter.list("b", ACME, *SKUS, price="20")
-    now, schedule = quarter.line.clock.now(), quarter.app.for_supplier(ACME).schedule
+    suppliers_rig = make_suppliers_rig()
+    suppliers_rig.open(ACME)
+    suppliers_rig.list("b", ACME, *SKUS, price="20")
+    now, schedule = suppliers_rig.rig.clock.now(), suppliers_rig.app.for_supplier(ACME).schedule
     until = now + timedelta(minutes=1)
     in_call = schedule.claim([Sku(sku) for sku in SKUS], now=now, owner="w", lease_until=until)
     assert len(in_call) == len(SKUS)
-    assert Suppliers(quarter.app.pool).give(MAIN, SellerId("b"), now=now) == len(SKUS)
+    assert Suppliers(suppliers_rig.app.pool).give(MAIN, SellerId("b"), now=now) == len(SKUS)
     assert schedule.release(in_call, suspicion={}) == 0
-    assert quarter.app.schedule.front(now, limit=1) != []
+    assert suppliers_rig.app.schedule.front(now, limit=1) != []
     assert schedule.front(now, limit=1) == []
 
 
-def test_two_suppliers_cannot_share_a_credential(make_quarter: QuarterMaker) -> None:
-    quarter = make_quarter()
-    quarter.open(ACME)
+def test_two_suppliers_cannot_share_a_credential(make_suppliers_rig: SuppliersRigMaker) -> None:
+    suppliers_rig = make_suppliers_rig()
+    suppliers_rig.open(ACME)
     setup = SupplierSetup(client_id="acme-id", username="u", secrets=SECRETS)
     with pytest.raises(ConflictError, match="acme-id"):
-        add_supplier(quarter.app, SupplierName("other"), setup)
-    main = replace(setup, client_id=quarter.app.settings.boeing_client_id)
+        add_supplier(suppliers_rig.app, SupplierName("other"), setup)
+    main = replace(setup, client_id=suppliers_rig.app.settings.boeing_client_id)
     with pytest.raises(ConflictError, match="main"):
-        add_supplier(quarter.app, SupplierName("other"), main)
-    assert Suppliers(quarter.app.pool).names() == [MAIN, ACME]
+        add_supplier(suppliers_rig.app, SupplierName("other"), main)
+    assert Suppliers(suppliers_rig.app.pool).names() == [MAIN, ACME]
     assert (
-        quarter.line.one("SELECT count(*) FROM credential WHERE credential_key = 'supplier:other'")
+        suppliers_rig.rig.one(
+            "SELECT count(*) FROM credential WHERE credential_key = 'supplier:other'"
+        )
         == 0
     )
 
 
-def test_a_supplier_that_is_bought_from_is_not_removed(make_quarter: QuarterMaker) -> None:
-    quarter = make_quarter()
-    quarter.open(ACME)
-    quarter.list("b", ACME, "P1", price="20")
+def test_a_supplier_that_is_bought_from_is_not_removed(
+    make_suppliers_rig: SuppliersRigMaker,
+) -> None:
+    suppliers_rig = make_suppliers_rig()
+    suppliers_rig.open(ACME)
+    suppliers_rig.list("b", ACME, "P1", price="20")
     with pytest.raises(ConflictError, match="b buys from acme"):
-        remove_supplier(quarter.app, ACME)
+        remove_supplier(suppliers_rig.app, ACME)
     with pytest.raises(NotFoundError, match="did you mean acme"):
-        remove_supplier(quarter.app, SupplierName("acne"))
-    Suppliers(quarter.app.pool).give(MAIN, SellerId("b"), now=quarter.line.clock.now())
-    remove_supplier(quarter.app, ACME)
+        remove_supplier(suppliers_rig.app, SupplierName("acne"))
+    Suppliers(suppliers_rig.app.pool).give(MAIN, SellerId("b"), now=suppliers_rig.rig.clock.now())
+    remove_supplier(suppliers_rig.app, ACME)
     assert (
-        quarter.line.one("SELECT count(*) FROM credential WHERE credential_key LIKE 'supplier:%%'")
+        suppliers_rig.rig.one(
+            "SELECT count(*) FROM credential WHERE credential_key LIKE 'supplier:%%'"
+        )
         == 0
     )
 
 
-def test_secrets_of_a_supplier_are_encrypted_and_in_no_event(make_quarter: QuarterMaker) -> None:
-    quarter = make_quarter()
-    quarter.open(ACME)
-    told = str(quarter.line.ask("SELECT * FROM sync_audit_log"))
-    kept = b"".join(bytes(row[0]) for row in quarter.line.ask("SELECT secret FROM credential"))
+def test_secrets_of_a_supplier_are_encrypted_and_in_no_event(
+    make_suppliers_rig: SuppliersRigMaker,
+) -> None:
+    suppliers_rig = make_suppliers_rig()
+    suppliers_rig.open(ACME)
+    told = str(suppliers_rig.rig.ask("SELECT * FROM sync_audit_log"))
+    kept = b"".join(bytes(row[0]) for row in suppliers_rig.rig.ask("SELECT secret FROM credential"))
     for secret in ("acme-secret", "acme-password"):
         assert secret not in told
         assert secret.encode() not in kept
     assert "supplier_added" in told
 
 
-def test_a_step_says_which_line_is_in_trouble(make_quarter: QuarterMaker) -> None:
-    quarter = make_quarter()
-    quarter.open(ACME)
-    quarter.line.ask("DELETE FROM credential WHERE credential_key = 'supplier:acme'")
-    lines = fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None)
+def test_a_step_says_which_line_is_in_trouble(make_suppliers_rig: SuppliersRigMaker) -> None:
+    suppliers_rig = make_suppliers_rig()
+    suppliers_rig.open(ACME)
+    suppliers_rig.rig.ask("DELETE FROM credential WHERE credential_key = 'supplier:acme'")
+    lines = fetch_all_suppliers(suppliers_rig.app, "w", wake_push=lambda: None)
     told = [result.what for _ in range(6) if isinstance(result := lines.step(), Done)]
     assert any("acme: the supplier acme has no secrets" in what for what in told)
 
 
-def test_a_part_is_explained_on_the_line_of_its_supplier(make_quarter: QuarterMaker) -> None:
-    quarter = make_quarter(faults=FaultPlan(1, outage=[Interval(start_s=0, end_s=7200)]))
-    quarter.open(ACME)
-    quarter.list("a", MAIN, *SKUS, price="10")
-    quarter.list("b", ACME, "P1", price="20")
-    lines = fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None)
-    quarter.drive(lines, lambda: quarter.app.breakers.load(quarter.app.limit_key).is_open)
-    quarter.line.make_due("P1")
-    told = explain(operator(quarter.app, "test"), Sku("P1")).listings
+def test_a_part_is_explained_on_the_line_of_its_supplier(
+    make_suppliers_rig: SuppliersRigMaker,
+) -> None:
+    suppliers_rig = make_suppliers_rig(
+        faults=FaultPlan(1, outage=[Interval(start_s=0, end_s=7200)])
+    )
+    suppliers_rig.open(ACME)
+    suppliers_rig.list("a", MAIN, *SKUS, price="10")
+    suppliers_rig.list("b", ACME, "P1", price="20")
+    lines = fetch_all_suppliers(suppliers_rig.app, "w", wake_push=lambda: None)
+    suppliers_rig.drive(
+        lines, lambda: suppliers_rig.app.breakers.load(suppliers_rig.app.limit_key).is_open
+    )
+    suppliers_rig.rig.make_due("P1")
+    told = explain(operator(suppliers_rig.app, "test"), Sku("P1")).listings
     assert [each.seller for each in told] == ["a", "b"]
     assert "does not answer" in told[0].explanation.sentence
     assert "does not answer" not in told[1].explanation.sentence
@@ -365,88 +395,95 @@ def test_a_part_is_explained_on_the_line_of_its_supplier(make_quarter: QuarterMa
     assert told[1].explanation.place == "1"
 
 
-def test_a_seller_sees_the_line_of_the_own_supplier(make_quarter: QuarterMaker) -> None:
-    quarter = make_quarter()
-    quarter.open(ACME)
-    quarter.list("a", MAIN, *SKUS, price="10")
-    quarter.list("b", ACME, *SKUS, price="20")
-    quarter.read_all(fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None))
-    own = seller_or_operator(quarter.app, "test", SellerId("b"))
+def test_a_seller_sees_the_line_of_the_own_supplier(make_suppliers_rig: SuppliersRigMaker) -> None:
+    suppliers_rig = make_suppliers_rig()
+    suppliers_rig.open(ACME)
+    suppliers_rig.list("a", MAIN, *SKUS, price="10")
+    suppliers_rig.list("b", ACME, *SKUS, price="20")
+    suppliers_rig.read_all(fetch_all_suppliers(suppliers_rig.app, "w", wake_push=lambda: None))
+    own = seller_or_operator(suppliers_rig.app, "test", SellerId("b"))
     seen = status(own)
-    assert (seen.supplier, seen.spent.day_count) == (ACME, quarter.suppliers[ACME].calls.total())
+    assert (seen.supplier, seen.spent.day_count) == (
+        ACME,
+        suppliers_rig.suppliers[ACME].calls.total(),
+    )
     # Whatever a seller asks for, another's line is not shown.
     assert status(own, MAIN).supplier == ACME
-    everybody = operator(quarter.app, "test")
+    everybody = operator(suppliers_rig.app, "test")
     assert status(everybody).supplier == MAIN
     assert status(everybody, ACME).spent == seen.spent
     with pytest.raises(NotFoundError, match="no supplier nobody"):
         status(everybody, SupplierName("nobody"))
 
 
-def test_a_supplier_that_is_down_is_named(make_quarter: QuarterMaker) -> None:
-    quarter = make_quarter()
-    quarter.open(ACME, faults=FaultPlan(1, outage=[Interval(start_s=0, end_s=7200)]))
-    quarter.list("b", ACME, *SKUS, price="20")
-    limit_key = quarter.app.for_supplier(ACME).limit_key
-    lines = fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None)
-    quarter.drive(lines, lambda: quarter.app.breakers.load(limit_key).is_open)
-    told = {alert.subject: alert for alert in alerts(operator(quarter.app, "test")).alerts}
+def test_a_supplier_that_is_down_is_named(make_suppliers_rig: SuppliersRigMaker) -> None:
+    suppliers_rig = make_suppliers_rig()
+    suppliers_rig.open(ACME, faults=FaultPlan(1, outage=[Interval(start_s=0, end_s=7200)]))
+    suppliers_rig.list("b", ACME, *SKUS, price="20")
+    limit_key = suppliers_rig.app.for_supplier(ACME).limit_key
+    lines = fetch_all_suppliers(suppliers_rig.app, "w", wake_push=lambda: None)
+    suppliers_rig.drive(lines, lambda: suppliers_rig.app.breakers.load(limit_key).is_open)
+    told = {alert.subject: alert for alert in alerts(operator(suppliers_rig.app, "test")).alerts}
     assert told["acme"].name == "supplier_down"
     assert told["acme"].sentence.startswith("The supplier acme has not answered for")
 
 
-def test_the_laws_are_asked_of_every_line(make_quarter: QuarterMaker) -> None:
-    quarter = make_quarter()
-    quarter.open(ACME)
-    quarter.list("a", MAIN, *SKUS, price="10")
-    quarter.list("b", ACME, *SKUS, price="20")
-    quarter.read_all(fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None))
-    quarter.line.clock.sleep(timedelta(hours=20).total_seconds())
-    stale = quarter.line.clock.now() - timedelta(hours=30)
+def test_the_laws_are_asked_of_every_line(make_suppliers_rig: SuppliersRigMaker) -> None:
+    suppliers_rig = make_suppliers_rig()
+    suppliers_rig.open(ACME)
+    suppliers_rig.list("a", MAIN, *SKUS, price="10")
+    suppliers_rig.list("b", ACME, *SKUS, price="20")
+    suppliers_rig.read_all(fetch_all_suppliers(suppliers_rig.app, "w", wake_push=lambda: None))
+    suppliers_rig.rig.clock.sleep(timedelta(hours=20).total_seconds())
+    stale = suppliers_rig.rig.clock.now() - timedelta(hours=30)
     aged = "UPDATE product_sync_schedule SET last_successful_sync = %s WHERE user_id = 'b'"
-    quarter.line.ask(aged, stale)
-    deadline = next(found for law in LAWS if (found := law(quarter.app)).law == "L3")
+    suppliers_rig.rig.ask(aged, stale)
+    deadline = next(found for law in LAWS if (found := law(suppliers_rig.app)).law == "L3")
     assert (deadline.verdict, deadline.violations) == ("broken", len(SKUS))
     assert deadline.note.startswith("acme: good reads older than")
 
 
-def test_limits_are_shown_by_the_names_of_their_suppliers(make_quarter: QuarterMaker) -> None:
-    quarter = make_quarter()
-    quarter.open(ACME)
-    quarter.list("b", ACME, "P1", price="20")
-    quarter.read_all(fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None))
-    caller = operator(quarter.app, "test")
+def test_limits_are_shown_by_the_names_of_their_suppliers(
+    make_suppliers_rig: SuppliersRigMaker,
+) -> None:
+    suppliers_rig = make_suppliers_rig()
+    suppliers_rig.open(ACME)
+    suppliers_rig.list("b", ACME, "P1", price="20")
+    suppliers_rig.read_all(fetch_all_suppliers(suppliers_rig.app, "w", wake_push=lambda: None))
+    caller = operator(suppliers_rig.app, "test")
     assert {"boeing", "boeing:acme"} <= {view.name for view in limits(caller, limit=20).items}
     assert ledger(caller, name="boeing:acme", limit=5).items != ()
 
 
-def test_a_name_stands_for_one_credential_for_ever(make_quarter: QuarterMaker) -> None:
-    quarter = make_quarter()
-    quarter.open(ACME)
+def test_a_name_stands_for_one_credential_for_ever(make_suppliers_rig: SuppliersRigMaker) -> None:
+    suppliers_rig = make_suppliers_rig()
+    suppliers_rig.open(ACME)
     setup = SupplierSetup(client_id="new-id", username="u", url="http://acme.test", secrets=SECRETS)
     for _ in range(2):  # a worker may still have the one before in mind
         with pytest.raises(ConflictError, match="under another name"):
-            add_supplier(quarter.app, ACME, setup)
-        if ACME in Suppliers(quarter.app.pool).names():
-            remove_supplier(quarter.app, ACME)
+            add_supplier(suppliers_rig.app, ACME, setup)
+        if ACME in Suppliers(suppliers_rig.app.pool).names():
+            remove_supplier(suppliers_rig.app, ACME)
     same = replace(setup, client_id="acme-id")
-    assert add_supplier(quarter.app, ACME, same)
-    assert not add_supplier(quarter.app, ACME, same)
+    assert add_supplier(suppliers_rig.app, ACME, same)
+    assert not add_supplier(suppliers_rig.app, ACME, same)
 
 
-def test_new_secrets_are_used_from_the_next_sign_in_on(make_quarter: QuarterMaker) -> None:
-    quarter = make_quarter()
-    sign_in = quarter.open(ACME)
-    quarter.list("b", ACME, *SKUS, price="20")
+def test_new_secrets_are_used_from_the_next_sign_in_on(
+    make_suppliers_rig: SuppliersRigMaker,
+) -> None:
+    suppliers_rig = make_suppliers_rig()
+    sign_in = suppliers_rig.open(ACME)
+    suppliers_rig.list("b", ACME, *SKUS, price="20")
     setup = SupplierSetup(
         client_id=sign_in.client_id,
         username=sign_in.username,
         url="http://acme.test",
         secrets={"client_secret": "wrong", "password": sign_in.password},
     )
-    add_supplier(quarter.app, ACME, setup)
-    lines = fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None)
-    quarter.drive(lines, lambda: quarter.suppliers[ACME].calls["oauth"] > 0)
+    add_supplier(suppliers_rig.app, ACME, setup)
+    lines = fetch_all_suppliers(suppliers_rig.app, "w", wake_push=lambda: None)
+    suppliers_rig.drive(lines, lambda: suppliers_rig.suppliers[ACME].calls["oauth"] > 0)
     secrets = {"client_secret": sign_in.client_secret, "password": sign_in.password}
-    add_supplier(quarter.app, ACME, replace(setup, secrets=secrets))
-    quarter.read_all(lines)
+    add_supplier(suppliers_rig.app, ACME, replace(setup, secrets=secrets))
+    suppliers_rig.read_all(lines)
