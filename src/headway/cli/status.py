@@ -177,7 +177,7 @@ def _speed(room: Target) -> str:
 
 def _next_call(seen: Overview) -> str:
     coming = seen.next_call
-    why = coming.told or WHY[coming.why]
+    why = coming.pause_reason or WHY[coming.why]
     if coming.why is Why.TOLD_TO_WAIT and seen.gate.pause_reason:
         why = f"{why}: {seen.gate.pause_reason}"
     if coming.leaves_at is None:

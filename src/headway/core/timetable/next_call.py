@@ -87,13 +87,13 @@ class NextCall:
     seats: tuple[Seat, ...]
     seats_max: int
     pause: Pause | None = None
-    told: str = ""
+    pause_reason: str = ""
     # The reason for the wait, for a person.
     reason: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
         """Derive the reason."""
-        object.__setattr__(self, "reason", self.told or REASONS[self.why])
+        object.__setattr__(self, "reason", self.pause_reason or REASONS[self.why])
 
     def seen_by(self, seller: SellerId, front: Sequence[Candidate]) -> "NextCall":
         """Return the call as this seller may see it; a part that two sellers list is shown."""
@@ -116,14 +116,14 @@ def next_call(queue: SupplierQueue, now: datetime, *, pauses: Sequence[Pause] = 
     """
     seats_max, pause = queue.rule.seats, longest(pauses)
     if pause is not None:
-        told = f"{pause.what} is {describe_pause(pause, now)}"
+        pause_reason = f"{pause.what} is {describe_pause(pause, now)}"
         return NextCall(
             leaves_at=pause.until,
             why=Why.PAUSED,
             seats=(),
             seats_max=seats_max,
             pause=pause,
-            told=told,
+            pause_reason=pause_reason,
         )
     wanted_at, rule = _wanted(queue, now)
     if wanted_at is None:
