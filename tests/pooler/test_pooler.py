@@ -34,13 +34,13 @@ CLOCK = SystemClock()
 
 
 def enter(pool: ConnectionPool, *sellers: str, parts: int = 1) -> None:
-    keys = [(SellerId(each), Sku(f"P{number}")) for each in sellers for number in range(parts)]
+    keys = [(SellerId(seller), Sku(f"P{number}")) for seller in sellers for number in range(parts)]
     Listings(pool).add(
         keys, policy=by_name("rolling"), now=CLOCK.now(), priority=Priority.ONBOARDING
     )
 
 
-def test_no_wall_leaks_to_another_client_of_the_same_server_connection(
+def test_tenant_isolation_does_not_leak_to_another_client_of_the_same_connection(
     pool: ConnectionPool,
 ) -> None:
     sellers = [f"seller {number}" for number in range(6)]
@@ -60,14 +60,14 @@ def test_no_wall_leaks_to_another_client_of_the_same_server_connection(
             with pool.connection() as connection:
                 clear.append(connection.execute(WHO).fetchone())
 
-    threads = [threading.Thread(target=look, args=(each,)) for each in sellers]
+    threads = [threading.Thread(target=look, args=(seller,)) for seller in sellers]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(seen) == 20 * len(sellers)
     assert all(found == {seller} for seller, found in seen)
-    assert {each[1:] for each in clear if isinstance(each, tuple)} <= {("", "none"), (None, "none")}
+    assert {item[1:] for item in clear if isinstance(item, tuple)} <= {("", "none"), (None, "none")}
     assert len(backends) < len(sellers), "clients did not share, so nothing was tried"
 
 
@@ -100,7 +100,7 @@ def test_the_doctor_tells_the_mode_of_the_pooler(
     ):
         server = probe(pool)
     assert server.pooling == mode
-    lines = {each.subject: each for each in examine_server(server, "here")}
+    lines = {check.subject: check for check in examine_server(server, "here")}
     verdicts = {"session": "warn", "transaction": "ok", "statement": "fail"}
     assert lines["connection"].verdict == verdicts[mode]
     assert ("set pool_mode = transaction" in lines["connection"].finding) == (mode != "transaction")
@@ -185,4 +185,4 @@ def test_several_upgraders_apply_each_migration_once(
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(itertools.chain(*results)) == [each.label for each in migrate.load()]
+    assert sorted(itertools.chain(*results)) == [migration.label for migration in migrate.load()]

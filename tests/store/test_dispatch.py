@@ -48,7 +48,7 @@ def take_up(dispatch_leases: DispatchLeases, subject: Subject = SHOP) -> Dispatc
 def test_a_subject_with_a_message_under_way_is_not_sent_another(
     dispatch_leases: DispatchLeases,
 ) -> None:
-    assert [each.subject for each in dispatch_leases.take([SHOP, OTHER], life=LIFE)] == [
+    assert [lease.subject for lease in dispatch_leases.take([SHOP, OTHER], life=LIFE)] == [
         SHOP,
         OTHER,
     ]

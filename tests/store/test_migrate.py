@@ -111,13 +111,13 @@ def test_up_down_and_up_again_gives_the_same_schema_and_down_leaves_nothing(
 def test_every_single_step_down_undoes_exactly_its_step_up(
     empty: ConnectionPool, clock: VirtualClock
 ) -> None:
-    seen = [[]]
+    schemas = [[]]
     for migration in migrate.load():
         migrate.upgrade(empty, clock, migration.version)
-        seen.append(schema(empty))
-    for version in reversed(range(1, len(seen) - 1)):
+        schemas.append(schema(empty))
+    for version in reversed(range(1, len(schemas) - 1)):
         migrate.downgrade(empty, clock, version)
-        assert schema(empty) == seen[version]
+        assert schema(empty) == schemas[version]
 
 
 def extended(folder: Path, check: str) -> Path:
@@ -165,7 +165,9 @@ def test_an_upgrade_records_name_and_instant_and_may_stop_midway(
     empty: ConnectionPool, clock: VirtualClock, folder: Path
 ) -> None:
     assert migrate.upgrade(empty, clock, 1, folder=folder) == ["0001_first"]
-    assert [each.label for each in migrate.pending(empty, folder=folder)] == ["0002_second"]
+    assert [migration.label for migration in migrate.pending(empty, folder=folder)] == [
+        "0002_second"
+    ]
     with empty.connection() as conn:
         rows = conn.execute("SELECT version, name, applied_at FROM headway_migration").fetchall()
     assert rows == [(1, "first", clock.now())]
@@ -263,7 +265,7 @@ def can_run(pool: ConnectionPool, folder: Path) -> bool:
         missing = migrate.pending(pool, folder=folder)
     except StoreError:
         return False
-    return all(each.kind is migrate.MigrationKind.POST for each in missing)
+    return all(item.kind is migrate.MigrationKind.POST for item in missing)
 
 
 def test_old_and_new_code_run_together_between_the_halves_of_a_change(

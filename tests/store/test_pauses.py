@@ -50,7 +50,9 @@ P1_OF_A = {"seller": SellerId("a"), "sku": Sku("P1")}
 
 
 def front(pool: ConnectionPool, now: datetime) -> set[str]:
-    return {f"{each.user_id}/{each.sku}" for each in Schedule(pool).front(now, limit=30)}
+    return {
+        f"{candidate.user_id}/{candidate.sku}" for candidate in Schedule(pool).front(now, limit=30)
+    }
 
 
 def claim(pool: ConnectionPool, now: datetime, *skus: str) -> list[Listing]:
@@ -90,7 +92,7 @@ def test_what_is_paused_neither_stands_in_front_nor_is_claimed_and_then_goes_on(
     pauses = Pauses(pool)
     pauses.pause(a_pause(kind, now, **of), now)
     assert front(pool, now) == left
-    assert {f"{each.user_id}/{each.sku}" for each in claim(pool, now)} == left
+    assert {f"{listing.user_id}/{listing.sku}" for listing in claim(pool, now)} == left
     assert pauses.resume(kind, now=now, **of).is_done
     assert front(pool, now) == EVERYBODY - left, "the others are in_call"
     assert not pauses.resume(kind, now=now, **of).is_done
@@ -103,7 +105,7 @@ def test_a_pause_acts_before_anything_is_marked(
     Pauses(pool, batches_max=0).pause(a_pause(kind, now, **of), now)
     assert marked(ask) == set()
     assert "a/P1" not in front(pool, now)
-    assert "a" not in {each.user_id for each in claim(pool, now, "P1")}
+    assert "a" not in {listing.user_id for listing in claim(pool, now, "P1")}
 
 
 def test_each_pause_and_resume_leaves_its_event_and_nobodys_are_nobodys(
@@ -146,8 +148,8 @@ def test_a_pause_that_runs_out_is_unmarked_by_the_next_round_and_told(
     assert pauses.reconcile(now + HOUR) == 3
     assert front(pool, now + HOUR) == EVERYBODY
     assert ask("SELECT count(*) FROM pauses") == [(0,)]
-    told = [row[2] for row in events(ask)]
-    assert told == ["sync_paused", "sync_paused", "sync_resumed", "sync_resumed"]
+    types = [row[2] for row in events(ask)]
+    assert types == ["sync_paused", "sync_paused", "sync_resumed", "sync_resumed"]
 
 
 def test_whoever_dies_at_any_instant_leaves_enough_for_the_next_round(
@@ -204,10 +206,10 @@ def test_two_rounds_at_once_do_the_work_of_one(
         pauses.pause(a_pause(SELLER, now, **OF_A), now)
     done: list[int] = []
     rounds = [Thread(target=lambda: done.append(pauses.reconcile(now))) for _ in range(4)]
-    for each in rounds:
-        each.start()
-    for each in rounds:
-        each.join()
+    for thread in rounds:
+        thread.start()
+    for round_ in rounds:
+        round_.join()
     assert sum(done) == 3
     assert marked(ask) == {"a/P0", "a/P1", "a/P2"}
 
@@ -218,7 +220,7 @@ def test_what_is_in_call_settles_and_does_not_join_call_again(
     in_call = claim(pool, now, "P1")
     Pauses(pool).pause(a_pause(SELLER, now, **OF_A), now)
     assert Schedule(pool).release(in_call, suspicion={}) == 2
-    assert {each.user_id for each in claim(pool, now, "P1")} == {"b"}
+    assert {listing.user_id for listing in claim(pool, now, "P1")} == {"b"}
 
 
 def test_whoever_pauses_again_replaces_the_first_and_one_that_is_over_is_refused(
@@ -239,8 +241,8 @@ def test_a_seller_sees_what_stops_it_and_no_other_sellers_pauses(
     pauses = Pauses(pool)
     stops = [a_pause(SUPPLIER, now), a_pause(LISTING, now + HOUR, **P1_OF_A)]
     others = a_pause(SELLER, now + 2 * HOUR, seller=SellerId("b"))
-    for each in (*stops, others):
-        pauses.pause(each, now)
+    for item in (*stops, others):
+        pauses.pause(item, now)
     assert pauses.standing(now, seller=SellerId("a")) == stops
     assert pauses.standing(now) == [*stops, others]
 

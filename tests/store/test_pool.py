@@ -46,9 +46,9 @@ def closed_port() -> int:
 def refusal(dsn: str) -> HeadwayError:
     with pytest.raises(HeadwayError) as caught:
         open_pool(dsn)
-    said = str(caught.value)
-    assert "\n" not in said
-    assert SECRET not in said
+    message = str(caught.value)
+    assert "\n" not in message
+    assert SECRET not in message
     assert caught.value.__cause__ is None
     return caught.value
 

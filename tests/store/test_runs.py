@@ -30,7 +30,7 @@ def test_runs_are_taken_in_the_order_in_which_they_were_asked_for(
     first, second = add(runs, clock, days=1), add(runs, clock, days=2)
     assert (first.status, first.actor, first.request) == (RunStatus.QUEUED, "ada", {"days": 1})
     taken = [runs.claim(owner, lease=LEASE, now=clock.now()) for owner in ("a", "b", "c")]
-    assert [each and each.id for each in taken] == [first.id, second.id, None]
+    assert [run and run.id for run in taken] == [first.id, second.id, None]
     assert runs.find(first.id).status is RunStatus.RUNNING
 
 
@@ -56,8 +56,8 @@ def test_a_run_whose_server_fell_silent_is_failed_by_the_next_that_looks(
     runs.claim("a", lease=LEASE, now=clock.now())
     clock.sleep(31)
     assert runs.claim("b", lease=LEASE, now=clock.now()) is None
-    found = runs.find(run.id)
-    assert (found.status, found.error) == (
+    failed = runs.find(run.id)
+    assert (failed.status, failed.error) == (
         RunStatus.FAILED,
         "the server that ran it has ended; ask again",
     )
@@ -84,8 +84,8 @@ def test_the_newest_come_first_page_by_page_without_their_results(
 ) -> None:
     added = [add(runs, clock).id for _ in range(3)]
     first = runs.newest(limit=2)
-    assert [each.id for each in first] == [added[2], added[1]]
-    assert [each.id for each in runs.newest(limit=2, cursor=cursor_of(first[-1]))] == [added[0]]
+    assert [run.id for run in first] == [added[2], added[1]]
+    assert [run.id for run in runs.newest(limit=2, cursor=cursor_of(first[-1]))] == [added[0]]
     with pytest.raises(InvalidError):
         runs.newest(limit=2, cursor="strange")
 

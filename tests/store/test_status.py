@@ -88,10 +88,10 @@ def look(pool: ConnectionPool, now: datetime, gate: PermitStatus | None = None) 
 
 
 def test_with_nothing_listed_no_call_leaves(pool: ConnectionPool, clock: VirtualClock) -> None:
-    seen = look(pool, clock.now())
-    assert (seen.next_call.leaves_at, seen.next_call.why) == (None, Why.NOTHING)
-    assert seen.counts.fresh_share is None
-    assert seen.spent.fill is None
+    status = look(pool, clock.now())
+    assert (status.next_call.leaves_at, status.next_call.why) == (None, Why.NOTHING)
+    assert status.counts.fresh_share is None
+    assert status.spent.fill is None
 
 
 def test_a_call_leaves_when_its_last_seat_comes_due(
@@ -176,14 +176,14 @@ def test_counts_add_up_and_say_who_needs_attention(
     add(pool, "PARKED", now - HOUR, failures=5, is_parked=True)
     add(pool, "BLOCKED", now - HOUR)
     run(pool, "UPDATE product_sync_schedule SET is_active = false WHERE sku = 'BLOCKED'")
-    seen = look(pool, now)
-    counts = seen.counts
+    status = look(pool, now)
+    counts = status.counts
     assert (counts.fresh, counts.stale, counts.unread, counts.parked) == (1, 3, 1, 1)
     assert counts.total == counts.fresh + counts.stale + counts.unread + counts.parked
     assert (counts.failing, counts.overdue) == (1, 1)
-    assert (seen.ages_h[1], seen.ages_h[24]) == (1, 3)
-    assert seen.oldest_read_at == now - timedelta(hours=25), "failing parts are shown elsewhere"
-    assert [each.sku for each in seen.trouble] == ["PARKED", "FAILS"]
+    assert (status.ages_h[1], status.ages_h[24]) == (1, 3)
+    assert status.oldest_read_at == now - timedelta(hours=25), "failing parts are shown elsewhere"
+    assert [job.sku for job in status.trouble] == ["PARKED", "FAILS"]
 
 
 def test_the_ledger_gives_budget_and_fill(pool: ConnectionPool, clock: VirtualClock) -> None:
@@ -208,8 +208,8 @@ def test_the_ledger_gives_budget_and_fill(pool: ConnectionPool, clock: VirtualCl
     assert (seen.spent.minute_count, seen.spent.day_count, seen.spent.day_limit) == (1, 3, 2880)
     assert seen.spent.fill == pytest.approx(0.75)
     assert (seen.calls_per_hour[-1], seen.calls_per_hour[-2], seen.calls_per_hour[-3]) == (1, 1, 1)
-    assert [each.is_over for each in seen.calls] == [False, True, True, True, True]
-    assert [each.is_good for each in seen.calls] == [False, False, False, True, True]
+    assert [call.is_over for call in seen.calls] == [False, True, True, True, True]
+    assert [call.is_good for call in seen.calls] == [False, False, False, True, True]
     assert seen.calls[-1].duration_s == 2
 
 

@@ -139,7 +139,7 @@ def test_a_link_works_once_even_for_many_at_once_and_not_too_late(
         thread.start()
     for thread in threads:
         thread.join()
-    assert [each for each in taken if each is not None] == [ACME]
+    assert [session for session in taken if session is not None] == [ACME]
 
 
 def test_wrong_tries_are_counted_by_address_and_forgotten_in_time_or_by_success(
@@ -181,7 +181,7 @@ def test_every_key_link_and_session_is_an_event_that_tells_no_secret(
     clock.sleep(1)
     access.revoke_key(key.id, now=clock.now())
     seen = events(pool)
-    assert [each[:3] for each in seen] == [
+    assert [session[:3] for session in seen] == [
         ("key_created", "acme", "ops"),
         ("link_created", "", "ops"),
         ("session_begun", "", "ops"),
@@ -190,13 +190,13 @@ def test_every_key_link_and_session_is_an_event_that_tells_no_secret(
         ("key_revoked", "acme", "ops"),
         ("session_ended", "acme", "ops"),
     ]
-    told = [each[3] for each in seen]
+    told = [session[3] for session in seen]
     assert (told[0]["name"], told[0]["prefix"]) == ("acme-app", key.prefix)
     assert (told[2]["by"], told[2]["address"]) == ("a link", "10.0.0.1")
     assert told[3]["by"] == f"key {key.prefix}"
     assert (told[4]["why"], told[6]["why"]) == ("logged out", "its key was revoked")
-    for each in (secret[len(key.prefix) :], link, *cookies):
-        assert each not in str(seen)
+    for text in (secret[len(key.prefix) :], link, *cookies):
+        assert text not in str(seen)
 
 
 def test_what_did_not_happen_is_no_event(
@@ -207,7 +207,7 @@ def test_what_did_not_happen_is_no_event(
         access.add_key(OPS, now=clock.now())
     assert access.revoke_key("nobody", now=clock.now()) is None
     sessions.log_out("0" * 64, now=clock.now())
-    assert [each[0] for each in events(pool)] == ["key_created"]
+    assert [event[0] for event in events(pool)] == ["key_created"]
 
 
 def test_a_word_that_means_several_keys_revokes_none_of_them(
@@ -218,14 +218,14 @@ def test_a_word_that_means_several_keys_revokes_none_of_them(
     second, _ = access.add_key(looks_like, now=clock.now())
     with pytest.raises(ConflictError, match="means several keys") as caught:
         access.revoke_key(first.prefix, now=clock.now())
-    for each in (first, second):
-        assert f"{each.name} ({each.prefix}, id {each.id})" in str(caught.value)
-    assert [each.revoked_at for each in access.all_keys()] == [None, None]
+    for session in (first, second):
+        assert f"{session.name} ({session.prefix}, id {session.id})" in str(caught.value)
+    assert [key.revoked_at for key in access.all_keys()] == [None, None]
     named_like_an_id = AccessGrant(name=first.id, role=Role.READER)
     third, _ = access.add_key(named_like_an_id, now=clock.now())
     revoked = access.revoke_key(first.id, now=clock.now())
     assert revoked is not None
     assert revoked.id == first.id, "an id means one key, whatever another is called"
     assert access.revoke_key(first.prefix, now=clock.now()) is not None, "one is left of that name"
-    working = [each.id for each in access.all_keys() if each.revoked_at is None]
+    working = [key.id for key in access.all_keys() if key.revoked_at is None]
     assert working == [third.id]

@@ -17,7 +17,7 @@ MINUTE = timedelta(minutes=1)
 DAY_KEY = "etsy:key"
 RULE = JobRule(
     intervals=dict(zip(Tier, (60 * MINUTE, 30 * MINUTE, 15 * MINUTE, 5 * MINUTE), strict=True)),
-    kind_intervals={each: (0 if each is DataKind.ORDERS else 360) * MINUTE for each in DataKind},
+    kind_intervals={kind: (0 if kind is DataKind.ORDERS else 360) * MINUTE for kind in DataKind},
     order_quotas=dict(zip(Tier, (50, 300, 1500, 5000), strict=True)),
 )
 

@@ -59,7 +59,7 @@ def test_a_shop_of_another_seller_is_refused_by_name(
     accounts.connect(A, FOO, now=clock.now())
     with pytest.raises(ConflictError, match=r"foo\.myshopify\.com is the shop of a;"):
         accounts.connect(B, FOO, now=clock.now())
-    assert [each.user_id for each in accounts.list()] == [A]
+    assert [shop.user_id for shop in accounts.list()] == [A]
 
 
 def test_a_seller_cannot_exchange_a_shop_whose_parts_are_known(
@@ -87,7 +87,7 @@ def test_a_mistyped_shop_or_seller_is_put_right_by_connecting_again(
     assert accounts.connect(A, FOO, now=clock.now()).shop == FOO
     accounts.disconnect(A, "of somebody else", now=clock.now())
     assert accounts.connect(B, FOO, now=clock.now()).user_id == B
-    assert [(each.user_id, each.shop) for each in accounts.list()] == [(B, FOO)]
+    assert [(shop.user_id, shop.shop) for shop in accounts.list()] == [(B, FOO)]
 
 
 def test_a_refused_exchange_leaves_the_mistake_as_it_was(

@@ -134,7 +134,7 @@ def test_of_many_at_once_one_takes_the_lease(shelf: Credentials) -> None:
         gate.wait()
         taken.append(shelf.begin_refresh(LIMIT_KEY, owner=owner, now=NOW, lease_until=LEASE))
 
-    threads = [threading.Thread(target=take, args=(str(each),)) for each in range(8)]
+    threads = [threading.Thread(target=take, args=(str(number),)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

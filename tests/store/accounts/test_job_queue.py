@@ -42,14 +42,14 @@ def views(lane: Lane) -> AccountQueries:
     return AccountQueries(lane.pool, lane.rule, lane.days, DayDemand(lane.pool, lane.rule))
 
 
-def walk(views: AccountQueries, lane: Lane, size: int, **asked: JobStatus) -> list[JobView]:
+def walk(views: AccountQueries, lane: Lane, size: int, **filters: JobStatus) -> list[JobView]:
     """Read a list page by page to its end."""
-    found: list[JobView] = []
+    jobs: list[JobView] = []
     while page := views.jobs(
-        lane.now, limit=size, cursor=found[-1].cursor if found else None, **asked
+        lane.now, limit=size, cursor=jobs[-1].cursor if jobs else None, **filters
     ):
-        found += page
-    return found
+        jobs += page
+    return jobs
 
 
 @pytest.mark.parametrize("size", (1, 4, 7))
@@ -58,10 +58,10 @@ def test_pages_of_the_queue_are_the_queue(lane: Lane, views: AccountQueries, siz
     lane.ask(SPREAD, lane.now)
     whole = views.jobs(lane.now, limit=500)
     paged = walk(views, lane, size)
-    assert [each.id for each in paged] == [each.id for each in whole]
-    assert [each.place for each in paged] == [each.place for each in whole]
-    assert len({each.id for each in whole}) == len(whole) > 3 * 7
-    assert {each.place is None for each in whole} == {True, False}
+    assert [job.id for job in paged] == [job.id for job in whole]
+    assert [job.place for job in paged] == [job.place for job in whole]
+    assert len({job.id for job in whole}) == len(whole) > 3 * 7
+    assert {job.place is None for job in whole} == {True, False}
 
 
 def test_a_place_counts_everybody_who_goes_first_due_or_not(
@@ -89,7 +89,7 @@ def test_pages_of_those_that_stand_alike_are_all_of_them(
     )
     whole = views.jobs(lane.now, status=JobStatus(status), limit=500)
     paged = walk(views, lane, 4, status=JobStatus(status))
-    assert [each.id for each in paged] == [each.id for each in whole]
+    assert [job.id for job in paged] == [job.id for job in whole]
     assert len(whole) > 4
 
 
@@ -102,11 +102,11 @@ def test_pages_of_accounts_begin_with_the_lost_and_are_all_of_them(
         " WHERE platform = 'etsy'"
     )
     whole = views.accounts(limit=100)
-    found = list(views.accounts(limit=2))
-    while page := views.accounts(limit=2, cursor=found[-1].cursor):
-        found += page
-    assert [each.id for each in found] == [each.id for each in whole]
-    assert [each.is_connected for each in whole[:3]] == [False] * 3
+    accounts = list(views.accounts(limit=2))
+    while page := views.accounts(limit=2, cursor=accounts[-1].cursor):
+        accounts += page
+    assert [job.id for job in accounts] == [job.id for job in whole]
+    assert [job.is_connected for job in whole[:3]] == [False] * 3
 
 
 @pytest.mark.parametrize(
@@ -131,13 +131,13 @@ def test_a_page_far_on_is_read_from_the_index(lane: Lane, views: AccountQueries)
     page = views.jobs(lane.now, limit=20)
     far = cursors.encode("job", 12, lane.now - 365 * 24 * 60 * MINUTE, None, None, page[-1].id)
     mark, lines = mark_of(far), classes(None)
-    asked = (
+    statements = (
         (DUE, _values(lines, due_starts(mark, lane.rule.ageing), lane.now, 20)),
         (COMING, _coming_values(lines, mark, lane.now, 20)),
     )
     with lane.pool.connection() as connection:
-        for statement, values in asked:
+        for statement, values in statements:
             plan = connection.execute(f"EXPLAIN {statement}", values).fetchall()
-            told = "\n".join(row[0] for row in plan)
-            assert "sync_jobs_claim" in told
-            assert "Seq Scan" not in told
+            text = "\n".join(row[0] for row in plan)
+            assert "sync_jobs_claim" in text
+            assert "Seq Scan" not in text

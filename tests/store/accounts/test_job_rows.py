@@ -86,7 +86,7 @@ def test_a_thousand_accounts_are_no_herd() -> None:
     instants = sorted(first_run_at(f"account {number}", NOW) for number in range(1000))
     assert instants[0] >= NOW
     assert instants[-1] < NOW + SPREAD
-    tenths = [int((each - NOW) / SPREAD * 10) for each in instants]
+    tenths = [int((instant - NOW) / SPREAD * 10) for instant in instants]
     assert all(70 <= tenths.count(tenth) <= 130 for tenth in range(10))
     assert first_run_at("account 1", NOW) == first_run_at("account 1", NOW)
 

@@ -195,7 +195,7 @@ def test_free_sellers_leave_what_paid_ones_have_yet_to_use_of_their_day(
     # Once some of them are used, that many need not be left: there is room for two runs.
     rows.ask("INSERT INTO rate_budgets VALUES (%s, 'etsy', %s, 'pro', 5)", DAY_KEY, NOW - MINUTE)
     taken = [rows.claim() for _ in range(3)]
-    assert [each is not None for each in taken] == [True, True, False]
+    assert [job is not None for job in taken] == [True, True, False]
 
 
 def test_history_leaves_to_free_sellers_too(pool: ConnectionPool) -> None:
@@ -267,10 +267,10 @@ def test_a_run_that_is_done_learns_its_calls_and_is_incremental_again(rows: Rows
         " cursor, lease_owner FROM sync_jobs WHERE id = %s",
         job_id,
     ) == ("completed", "incremental", 12, due_at, 4, 0, 4, {"mark": 7}, None)
-    kind, told = rows.one("SELECT event_type, new_value FROM sync_audit_log WHERE sku IS NULL")
+    kind, details = rows.one("SELECT event_type, new_value FROM sync_audit_log WHERE sku IS NULL")
     assert kind == "job_completed"
-    assert told["duration_s"] == 10
-    assert (told["platform"], told["kind"], told["job_type"], told["queries_used"]) == (
+    assert details["duration_s"] == 10
+    assert (details["platform"], details["kind"], details["job_type"], details["queries_used"]) == (
         "etsy",
         "orders",
         "webhook_triggered",
@@ -395,7 +395,7 @@ def test_disconnecting_cancels_jobs_refuses_the_worker_and_tells_once(rows: Rows
     job, _ = rows.claim()
     assert rows.jobs.disconnect(job, "the grant was revoked", now=NOW)
     assert not rows.jobs.disconnect(job, "the grant was revoked", now=NOW)
-    assert [rows.status(each)[0] for each in (running, waiting, done)] == [
+    assert [rows.status(job)[0] for job in (running, waiting, done)] == [
         "cancelled",
         "cancelled",
         "completed",
@@ -410,12 +410,12 @@ def test_disconnecting_cancels_jobs_refuses_the_worker_and_tells_once(rows: Rows
 
 
 def in_threads(count: int, act: Any) -> list[Any]:
-    found: list[Any] = []
+    results: list[Any] = []
     errors: list[BaseException] = []
 
     def run(number: int) -> None:
         try:
-            found.append(act(number))
+            results.append(act(number))
         except BaseException as error:  # noqa: BLE001 - told to the test
             errors.append(error)
 
@@ -425,7 +425,7 @@ def in_threads(count: int, act: Any) -> list[Any]:
     for thread in threads:
         thread.join()
     assert not errors
-    return found
+    return results
 
 
 def test_claimers_at_once_never_overshoot_places_accounts_or_the_day(pool: ConnectionPool) -> None:
@@ -435,7 +435,7 @@ def test_claimers_at_once_never_overshoot_places_accounts_or_the_day(pool: Conne
         account = rows.account(f"s{number}", tier="pro" if number % 3 else "free")
         for kind in ("orders", "listings", "payments"):
             rows.job(account, kind=kind, estimate=3)
-    seen: list[tuple[int, int]] = []
+    counts: list[tuple[int, int]] = []
 
     def work(number: int) -> int:
         runs = 0
@@ -443,7 +443,7 @@ def test_claimers_at_once_never_overshoot_places_accounts_or_the_day(pool: Conne
             claimed = rows.claim(owner=f"w{number}")
             if claimed is None:
                 continue
-            seen.append(
+            counts.append(
                 rows.one(
                     "SELECT count(*), count(DISTINCT account_id) FROM sync_jobs"
                     " WHERE status = 'running'"
@@ -462,6 +462,6 @@ def test_claimers_at_once_never_overshoot_places_accounts_or_the_day(pool: Conne
         return runs
 
     assert sum(in_threads(8, work)) > 10
-    assert max(running for running, _ in seen) <= 5
-    assert all(running == accounts for running, accounts in seen)
-    assert max(running for running, _ in seen) > 1
+    assert max(running for running, _ in counts) <= 5
+    assert all(running == accounts for running, accounts in counts)
+    assert max(running for running, _ in counts) > 1

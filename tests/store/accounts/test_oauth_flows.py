@@ -57,17 +57,17 @@ def test_what_the_table_holds_is_no_link_code_and_no_link_code_is_a_state(
     assert begin(flows) == FLOW
 
 
-def test_of_ten_who_show_the_same_link_code_one_gets_in(flows: OAuthFlows) -> None:
+def test_of_ten_browsers_with_the_same_link_code_one_gets_in(flows: OAuthFlows) -> None:
     seen: list[OAuthFlow | None] = []
     threads = [
         threading.Thread(target=lambda at=at: seen.append(begin(flows, state=f"s{at}")))
         for at in range(10)
     ]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert [each for each in seen if each is not None] == [FLOW]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [item for item in seen if item is not None] == [FLOW]
 
 
 def test_verifiers_are_encrypted_anew_too(flows: OAuthFlows) -> None:

@@ -73,23 +73,23 @@ def explain(lane: Lane, name: str) -> JobView:
     with lane.pool.connection() as connection:
         budgets = read_budgets(connection, lane.now, lane.days, DayDemand(lane.pool, lane.rule))
         line = read_line(connection, lane.now, rule=lane.rule, budgets=budgets)
-        found = find(connection, lane.now, line, name)
-    assert found is not None
-    return found
+        job = find(connection, lane.now, line, name)
+    assert job is not None
+    return job
 
 
 def test_without_an_account_there_is_nothing_to_show(lane: Lane) -> None:
-    seen = look(lane)
-    assert (seen.accounts, seen.accounts_count, seen.queue, seen.dead) == ((), 0, (), ())
-    assert (seen.due_count, seen.dead_count, seen.notices) == (0, 0, ())
-    assert seen.budgets[0].left == 100
+    status = look(lane)
+    assert (status.accounts, status.accounts_count, status.queue, status.dead) == ((), 0, (), ())
+    assert (status.due_count, status.dead_count, status.notices) == (0, 0, ())
+    assert status.budgets[0].left == 100
 
 
 def test_the_queue_is_in_the_order_in_which_jobs_are_claimed(lane: Lane) -> None:
     lane.connect()
     lane.limiter.observe(DAY_KEY, Observation(used=0, capacity=10_000))
     lane.ask("UPDATE sync_jobs SET next_run_at = %s WHERE tier = 'free'", lane.now - 3 * HOUR)
-    shown = [each.id for each in line_up(lane) if each.place]
+    shown = [job.id for job in line_up(lane) if job.place]
     claimed = []
     for _ in shown:
         job, _permit = lane.claim()
@@ -104,7 +104,7 @@ def test_places_count_from_one_and_ageing_is_shown(lane: Lane) -> None:
     lane.connect(Tier.FREE)
     lane.ask("UPDATE sync_jobs SET next_run_at = %s", lane.now - 10 * MINUTE)
     views = line_up(lane)
-    assert [each.place for each in views] == list(range(1, len(views) + 1))
+    assert [view.place for view in views] == list(range(1, len(views) + 1))
     assert (views[0].score, views[0].aged_score) == (12, 14.0)
     assert views[0].state is JobState.NEXT
     assert views[1].reason == "Due for 10 min; 1 goes first."
@@ -122,8 +122,8 @@ def test_those_that_are_not_due_come_after_those_that_are_soonest_first(lane: La
         lane.now,
     )
     views = line_up(lane)
-    assert [each.kind for each in views[:2]] == ["customers", "payments"]
-    assert [each.place for each in views[:3]] == [1, None, None]
+    assert [view.kind for view in views[:2]] == ["customers", "payments"]
+    assert [view.place for view in views[:3]] == [1, None, None]
     assert views[1].state is JobState.NOT_DUE
     assert views[1].until == lane.now + MINUTE
 
@@ -136,17 +136,17 @@ def test_one_who_rests_until_due_is_in_line_before_anybody_queued_it(lane: Lane)
         " WHERE kind = 'orders' AND NOT is_backfill",
         lane.now,
     )
-    assert {each.kind for each in line_up(lane) if each.place} == {"orders"}
+    assert {job.kind for job in line_up(lane) if job.place} == {"orders"}
     assert look(lane).due_count == 3
 
 
 def test_a_job_of_a_shop_that_is_being_read_says_so(lane: Lane) -> None:
     lane.connect(Tier.PRO)
     job, _ = lane.claim()
-    mine = [each for each in line_up(lane) if each.account_id == job.account.id and each.place]
+    mine = [item for item in line_up(lane) if item.account_id == job.account.id and item.place]
     assert mine
-    assert {each.state for each in mine} == {JobState.BUSY}
-    assert [each.id for each in look(lane).running] == [job.id]
+    assert {job.state for job in mine} == {JobState.BUSY}
+    assert [job.id for job in look(lane).running] == [job.id]
 
 
 def test_a_spent_day_blocks_its_platform_and_says_until_when(lane: Lane) -> None:
@@ -156,11 +156,11 @@ def test_a_spent_day_blocks_its_platform_and_says_until_when(lane: Lane) -> None
         [DAY_KEY], cost=99, owner="x", max_wait_s=0, lease_s=60, grace_s=0, purpose="", begins=True
     )
     lane.limiter.settle(permit, sent=True, actual=99)
-    etsy = [each for each in line_up(lane) if each.platform is PlatformName.ETSY]
-    assert {each.state for each in etsy} == {JobState.BUDGET}
+    etsy = [job for job in line_up(lane) if job.platform is PlatformName.ETSY]
+    assert {job.state for job in etsy} == {JobState.BUDGET}
     (budget,) = look(lane).budgets
     assert (budget.used, budget.left) == (99, 1)
-    assert {each.until for each in etsy} == {*budget.from_at.values()}
+    assert {job.until for job in etsy} == {*budget.from_at.values()}
     assert budget.from_at[DayShare.PAID] is not None
     assert budget.from_at[DayShare.PAID] > lane.now + 24 * HOUR - MINUTE
     assert "99 of Etsy's 100 calls in 24 h are used or reserved" in etsy[0].reason
@@ -180,9 +180,9 @@ def test_what_is_left_to_those_who_pay_blocks_only_those_who_do_not(lane: Lane) 
         lane.now,
     )
     states = {
-        each.tier: each.state
-        for each in line_up(lane)
-        if each.platform is PlatformName.ETSY and each.type is not JobType.BACKFILL
+        job.tier: job.state
+        for job in line_up(lane)
+        if job.platform is PlatformName.ETSY and job.type is not JobType.BACKFILL
     }
     assert states[Tier.FREE] is JobState.BUDGET
     assert states[Tier.PRO] is not JobState.BUDGET
@@ -197,9 +197,9 @@ def test_a_platform_that_does_not_answer_is_the_reason_of_its_jobs(lane: Lane) -
     until = lane.now + 5 * MINUTE
     breaker = Breaker(failures=3, open_until=until, opened_at=lane.now, reason="timed out")
     Breakers(lane.pool).save(LimitKey("printify"), breaker)
-    seen = explain(lane, "prime/printify/orders")
-    assert (seen.state, seen.until) == (JobState.NO_ANSWER, until)
-    assert "timed out" in seen.reason
+    job = explain(lane, "prime/printify/orders")
+    assert (job.state, job.until) == (JobState.NO_ANSWER, until)
+    assert "timed out" in job.reason
 
 
 def test_a_dead_job_says_why_and_what_to_do(lane: Lane) -> None:
@@ -208,14 +208,14 @@ def test_a_dead_job_says_why_and_what_to_do(lane: Lane) -> None:
     lane.jobs.settle(
         job, JobStatus.DEAD, next_run_at=None, retry_count=5, reason="malformed", now=lane.now
     )
-    seen = look(lane)
-    assert [each.id for each in seen.dead] == [job.id]
-    assert seen.dead[0].reason == (
+    status = look(lane)
+    assert [job.id for job in status.dead] == [job.id]
+    assert status.dead[0].reason == (
         f"Dead after 5 failures in a row (malformed); mend that, then: headway revive {job.id}"
     )
-    assert seen.dead_count == 1
-    assert seen.accounts[[a.id for a in seen.accounts].index(job.account.id)].dead == 1
-    assert [notice.user_id for notice in seen.notices] == ["fern"]
+    assert status.dead_count == 1
+    assert status.accounts[[a.id for a in status.accounts].index(job.account.id)].dead == 1
+    assert [notice.user_id for notice in status.notices] == ["fern"]
 
 
 def test_disconnected_accounts_come_first_with_their_reason(lane: Lane) -> None:
@@ -223,10 +223,10 @@ def test_disconnected_accounts_come_first_with_their_reason(lane: Lane) -> None:
     ConnectedShops(lane.pool).disconnect(
         SellerId("prime"), "the grant was revoked", platform=PlatformName.ETSY, now=lane.now
     )
-    seen = look(lane)
-    assert (seen.accounts[0].user_id, seen.accounts[0].platform) == ("prime", PlatformName.ETSY)
-    assert not seen.accounts[0].is_connected
-    assert seen.accounts[0].trouble == "the grant was revoked"
+    status = look(lane)
+    assert (status.accounts[0].user_id, status.accounts[0].platform) == ("prime", PlatformName.ETSY)
+    assert not status.accounts[0].is_connected
+    assert status.accounts[0].trouble == "the grant was revoked"
     answer = explain(lane, "prime/etsy/orders")
     assert answer.state is JobState.CANCELLED
     assert "the grant was revoked" in answer.reason
@@ -239,7 +239,7 @@ def test_an_account_counts_its_rows_and_knows_its_newest_order(lane: Lane) -> No
     lane.ask(ORDER, *values)
     etsy, *others = read(lane)
     assert (etsy.orders, etsy.newest_order_at) == (3, placed)
-    assert {each.orders for each in others} == {0}
+    assert {job.orders for job in others} == {0}
 
 
 def read(lane: Lane) -> tuple[AccountView, ...]:
@@ -254,11 +254,11 @@ def test_the_months_orders_are_shown_against_the_tiers_quota(lane: Lane) -> None
         " orders_count = 44 WHERE user_id = 'fern'",
         lane.now,
     )
-    by_name = {each.user_id: each for each in look(lane).sellers}
+    by_name = {seller.user_id: seller for seller in look(lane).sellers}
     assert (by_name[SellerId("fern")].orders, by_name[SellerId("fern")].orders_max) == (44, 50)
     assert by_name[SellerId("prime")].orders_max == 5000
     lane.ask("UPDATE profiles SET orders_month = orders_month - interval '1 month'")
-    assert {each.orders for each in look(lane).sellers} == {0}
+    assert {seller.orders for seller in look(lane).sellers} == {0}
 
 
 def test_the_curve_is_the_rolling_sum_by_hour(lane: Lane) -> None:
@@ -271,7 +271,7 @@ def test_the_curve_is_the_rolling_sum_by_hour(lane: Lane) -> None:
             used,
         )
     (budget,) = look(lane).budgets
-    assert [each.used for each in budget.hours[-4:]] == [5.0, 0.0, 2.0, 0.0]
+    assert [hour.used for hour in budget.hours[-4:]] == [5.0, 0.0, 2.0, 0.0]
     assert [point.used for point in budget.past[-5:-1]] == [0.0, 5.0, 5.0, 7.0]
     assert budget.past[0].used == 7.0
     assert len(budget.forecast.points) == 25
@@ -289,7 +289,7 @@ def test_a_seller_sees_all_jobs_with_what_has_ended_last(lane: Lane) -> None:
         views = of_seller(connection, lane.now, line, SellerId("prime"))
     assert len(views) == 13
     assert views[0].id == running.id
-    assert [each.state for each in views[-3:]] == [JobState.DONE] * 3
+    assert [view.state for view in views[-3:]] == [JobState.DONE] * 3
 
 
 @pytest.mark.parametrize(
@@ -325,6 +325,6 @@ def test_a_long_queue_is_read_from_its_head(lane: Lane) -> None:
         ).fetchone()
     assert plan is not None
     assert "sync_jobs_claim" in str(plan[0])
-    seen = look(lane)
-    assert [each.user_id for each in seen.queue[:3]] == ["s1", "s1", "s1"]
-    assert seen.due_count == seen.accounts_count == 10_000
+    status = look(lane)
+    assert [job.user_id for job in status.queue[:3]] == ["s1", "s1", "s1"]
+    assert status.due_count == status.accounts_count == 10_000

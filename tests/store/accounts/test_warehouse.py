@@ -182,7 +182,7 @@ def test_what_makes_no_sense_is_kept_as_it_came_and_leaves_once_it_reads_well(
     put(pool, mine, orders=(ORDER,))
     put(pool, mine, unreadable=(bad, replace(bad, external_id="2")), now=NOW + MINUTE)
     found = warehouse.unreadable(mine)
-    assert [(each.kind, each.external_id, each.reason) for each in found] == [
+    assert [(item.kind, item.external_id, item.reason) for item in found] == [
         ("orders", "1", "no total"), ("orders", "2", "no total"),
     ]  # fmt: skip
     assert found[0].raw == {"id": 1, "name": "nul \ufffd and half \ufffd", "x": ["nan", None]}

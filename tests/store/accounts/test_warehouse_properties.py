@@ -100,7 +100,7 @@ class Model:
 
     def take(self, records: Records, now: datetime) -> None:
         """Take a page: a record that stands on it twice counts as it stands there last."""
-        orders = {each.external_id: each for each in records.orders}
+        orders = {order.external_id: order for order in records.orders}
         for order in orders.values():
             bare = replace(order, line_items=(), shipments=(), refunds=())
             found = {part: {e.external_id: e for e in getattr(order, part)} for part in PARTS}
@@ -113,12 +113,12 @@ class Model:
                 for name, each in found[part].items():
                     self.rows[part][order.external_id, name] = each
         for table in ("listings", "payments"):
-            for each in getattr(records, table):
-                self.rows[table][each.external_id,] = each
+            for item in getattr(records, table):
+                self.rows[table][item.external_id,] = item
         read = {("orders", name) for name in orders}
-        read |= {("listings", each.external_id) for each in records.listings}
+        read |= {("listings", listing.external_id) for listing in records.listings}
         self.unreadable -= read
-        self.unreadable |= {(each.kind, each.external_id) for each in records.unreadable}
+        self.unreadable |= {(record.kind, record.external_id) for record in records.unreadable}
 
     def _order(self, name: str) -> tuple[Any, Any]:
         held = {
@@ -173,7 +173,7 @@ def _compare(rows: dict[str, Any], model: Model) -> None:
     for table in TABLES:
         assert set(rows[table]) == set(model.rows[table])
         for key, record in model.rows[table].items():
-            names = [each.name for each in fields(record) if each.name not in PARTS]
+            names = [field.name for field in fields(record) if field.name not in PARTS]
             stored = {name: rows[table][key][name] for name in names}
             assert stored == {name: getattr(record, name) for name in names}
     assert set(rows["unreadable_records"]) == model.unreadable

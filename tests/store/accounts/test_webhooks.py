@@ -134,10 +134,10 @@ def test_a_delivery_is_taken_once_however_many_bring_it_at_once(
     threads = [
         threading.Thread(target=lambda: fates.append(hooks.take(same, now=NOW))) for _ in range(10)
     ]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert sorted(fates) == [*[DeliveryResult.REPEATED] * 9, DeliveryResult.TAKEN]
     assert execute("SELECT count(*) FROM webhook_deliveries") == [(1,)]
 
@@ -152,10 +152,10 @@ def test_a_burst_for_one_account_is_one_job_and_one_event(
         threading.Thread(target=lambda part: [hooks.take(x, now=NOW) for x in part], args=(part,))
         for part in (burst[start::8] for start in range(8))
     ]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     due = "SELECT id::text FROM sync_jobs WHERE status = 'queued' AND next_run_at <= %s"
     assert execute(due, NOW) == [(job_id,)]
     assert execute("SELECT count(*) FROM webhook_deliveries WHERE handled_at IS NULL") == [(200,)]
@@ -194,7 +194,7 @@ def test_the_end_of_an_account_cancels_its_jobs_and_tells_the_seller_once(
         Webhooks(pool).take(end, now=NOW)
     reason = "the app was uninstalled in the shop"
     assert execute("SELECT status, reason FROM connected_accounts") == [("disconnected", reason)]
-    assert [state(execute, each)[0] for each in (running, dead, pulled)] == [
+    assert [state(execute, job)[0] for job in (running, dead, pulled)] == [
         "cancelled", "dead", "completed",
     ]  # fmt: skip
     lease = "SELECT fence, lease_owner FROM sync_jobs WHERE id = %s"

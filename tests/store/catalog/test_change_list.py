@@ -119,7 +119,7 @@ def test_another_sellers_write_says_nothing_about_this_seller(shops: Shops) -> N
         see(shops, "A-1", "12.10", seller=seller)
     shops.ask("UPDATE listing_state SET push_at = '2999-01-01' WHERE user_id = 'acme'")
     shops.drive(shops.push())
-    assert {each.user_id: each.fate for each in changes(shops)} == {
+    assert {change.user_id: change.fate for change in changes(shops)} == {
         "acme": ChangeOutcome.WAITING,
         "zenith": ChangeOutcome.WRITTEN,
     }
@@ -176,7 +176,10 @@ def test_a_change_that_a_newer_one_overtook_was_replaced(shops: Shops) -> None:
     shops.clock.sleep(60)
     see(shops, "A-1", "13.20")
     shops.drive(shops.push())
-    assert [each.fate for each in changes(shops)] == [ChangeOutcome.WRITTEN, ChangeOutcome.REPLACED]
+    assert [change.fate for change in changes(shops)] == [
+        ChangeOutcome.WRITTEN,
+        ChangeOutcome.REPLACED,
+    ]
 
 
 def test_a_change_of_a_seller_without_a_shop_says_so(shops: Shops) -> None:
@@ -218,22 +221,25 @@ def test_a_new_part_is_a_change_until_it_is_published_or_blocked(shops: Shops) -
         tell(shops, sku, "first_observed", None, PRICE[1])
     tell(shops, "N-1", "product_published", None, {"price": "12.10"})
     tell(shops, "N-2", "publish_blocked", error="stocked only at Mars")
-    told = {each.sku: each for each in changes(shops)}
-    assert (told["N-1"].kind, told["N-1"].fate) == ("new part", ChangeOutcome.WRITTEN)
-    assert (told["N-1"].price_new, told["N-1"].shop_new) == (Decimal(11), Decimal("12.10"))
-    assert (told["N-2"].fate, told["N-2"].reason) == (ChangeOutcome.REFUSED, "stocked only at Mars")
+    by_sku = {change.sku: change for change in changes(shops)}
+    assert (by_sku["N-1"].kind, by_sku["N-1"].fate) == ("new part", ChangeOutcome.WRITTEN)
+    assert (by_sku["N-1"].price_new, by_sku["N-1"].shop_new) == (Decimal(11), Decimal("12.10"))
+    assert (by_sku["N-2"].fate, by_sku["N-2"].reason) == (
+        ChangeOutcome.REFUSED,
+        "stocked only at Mars",
+    )
 
 
 def walk(shops: Shops, size: int) -> list[ObservedChange]:
     """Read all changes page by page."""
-    found: list[ObservedChange] = []
+    changes_read: list[ObservedChange] = []
     cursor = None
     while True:
         page = ChangeQueries(shops.pool).page(shops.clock.now(), cursor=cursor, limit=size)
-        found += page.items
+        changes_read += page.items
         cursor = page.next_cursor
         if cursor is None:
-            return found
+            return changes_read
 
 
 def test_older_changes_come_page_by_page_each_once(shops: Shops) -> None:
@@ -245,7 +251,7 @@ def test_older_changes_come_page_by_page_each_once(shops: Shops) -> None:
             tell(shops, f"P{number}", "quantity_changed", *STOCK, seller=seller, at=at)
     whole = ChangeQueries(shops.pool).page(now, limit=100).items
     assert len(whole) == 24
-    assert all(each.stock_new == 4 and each.price_new == 11 for each in whole)
+    assert all(change.stock_new == 4 and change.price_new == 11 for change in whole)
     assert walk(shops, 5) == list(whole)
 
 
@@ -257,7 +263,7 @@ def test_what_became_of_an_old_change_is_not_told_by_newer_ones(shops: Shops) ->
         shops.clock.sleep(60)
         see(shops, "A-1", price)
     shops.drive(shops.push())
-    fates = [each.fate for each in walk(shops, 1)]
+    fates = [change.fate for change in walk(shops, 1)]
     assert fates == [ChangeOutcome.WRITTEN, ChangeOutcome.REPLACED, ChangeOutcome.WRITTEN]
 
 
@@ -281,4 +287,4 @@ def test_changes_are_found_behind_any_number_of_other_events(shops: Shops) -> No
 def test_changes_of_long_ago_are_shown_where_nothing_happened_since(shops: Shops) -> None:
     shops.want("P1", wanted("10", 5))
     long_ago = tell(shops, "P1", "price_changed", *PRICE, at=shops.clock.now() - timedelta(days=90))
-    assert [each.at for each in changes(shops)] == [long_ago]
+    assert [change.at for change in changes(shops)] == [long_ago]

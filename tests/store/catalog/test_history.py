@@ -65,16 +65,16 @@ def tell(pool: ConnectionPool, told: Sequence[Any], *, apart: timedelta = MINUTE
             connection.execute(TELL, values)
 
 
-def leaf(views: HistoryQueries, **asked: Any) -> list[HistoryEvent]:
+def leaf(views: HistoryQueries, **filters: Any) -> list[HistoryEvent]:
     """Go through all pages."""
-    found: list[HistoryEvent] = []
+    events: list[HistoryEvent] = []
     cursor: str | None = None
     for _ in range(100):
-        page = views.page(P1, cursor=cursor, **asked)
-        found += page.items
+        page = views.page(P1, cursor=cursor, **filters)
+        events += page.items
         cursor = page.next_cursor
         if cursor is None:
-            return found
+            return events
     raise AssertionError("it never ends")
 
 
@@ -103,15 +103,15 @@ def test_pages_and_exports_hold_each_event_once(
     ]
     views = HistoryQueries(pool, chunk=limit)
     seen = leaf(views, seller=seller, kinds=kinds, limit=limit)
-    assert len({each.id for each in seen}) == len(seen)
-    assert sorted((each.user_id, each.sku, each.kind) for each in seen) == sorted(
-        each for each in expected if each[1] == P1
+    assert len({event.id for event in seen}) == len(seen)
+    assert sorted((event.user_id, event.sku, event.kind) for event in seen) == sorted(
+        event for event in expected if event[1] == P1
     )
-    assert [each.at for each in seen] == sorted((each.at for each in seen), reverse=True)
+    assert [event.at for event in seen] == sorted((event.at for event in seen), reverse=True)
     exported = list(views.export(seller=seller, kinds=kinds))
-    assert len({each.id for each in exported}) == len(exported)
+    assert len({event.id for event in exported}) == len(exported)
     assert sorted(map(str, expected)) == sorted(
-        str((each.user_id, each.sku, each.kind)) for each in exported
+        str((event.user_id, event.sku, event.kind)) for event in exported
     )
 
 
@@ -159,10 +159,10 @@ def test_a_long_series_is_thinned_to_the_last_of_each_span(pool: ConnectionPool)
 def test_an_export_takes_since_and_leaves_until(pool: ConnectionPool) -> None:
     tell(pool, [(ACME, P1, ("sync_failed", None)), (BOLT, "P2", ("sync_failed", None))] * 3)
     views = HistoryQueries(pool, chunk=2)
-    ats = [each.at for each in views.export(since=START + MINUTE, until=START + 4 * MINUTE)]
+    ats = [event.at for event in views.export(since=START + MINUTE, until=START + 4 * MINUTE)]
     assert ats == [START + number * MINUTE for number in (1, 2, 3)]
-    assert {each.sku for each in views.export(sku=Sku("P2"))} == {"P2"}
-    assert [each.actor for each in views.export(sku=P1, seller=BOLT)] == []
+    assert {event.sku for event in views.export(sku=Sku("P2"))} == {"P2"}
+    assert [event.actor for event in views.export(sku=P1, seller=BOLT)] == []
 
 
 def test_what_is_written_while_an_export_runs_is_in_it(pool: ConnectionPool) -> None:
@@ -172,7 +172,7 @@ def test_what_is_written_while_an_export_runs_is_in_it(pool: ConnectionPool) -> 
     with pool.connection() as connection:
         later = (ACME, P1, START + 9 * MINUTE, "listing_revived", None, None, None, None)
         connection.execute(TELL, later)
-    assert [each.kind for each in [*first, *reader]] == ["sync_failed"] * 4 + ["listing_revived"]
+    assert [event.kind for event in [*first, *reader]] == ["sync_failed"] * 4 + ["listing_revived"]
 
 
 def test_latest_reads_are_the_calls_that_carried_the_part(pool: ConnectionPool) -> None:
@@ -182,7 +182,7 @@ def test_latest_reads_are_the_calls_that_carried_the_part(pool: ConnectionPool) 
             at = START - minutes * MINUTE
             connection.execute(CALL, (limit_key, at, at, skus))
     reads = HistoryQueries(pool).latest_reads(P1, keys=[limit_key], now=START)
-    assert [(each.at, each.seats_used) for each in reads] == [
+    assert [(read.at, read.seats_used) for read in reads] == [
         (START - MINUTE, 2),
         (START - 3 * MINUTE, 1),
     ]

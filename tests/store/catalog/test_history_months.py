@@ -51,8 +51,10 @@ def test_months_begin_at_midnight_utc_wherever_the_session_is(pool: ConnectionPo
     with pool.connection() as connection:
         connection.execute("SET LOCAL TimeZone = 'Pacific/Auckland'")
         connection.execute("SELECT make_history_month(%s)", [NOW])
-    found = ask(pool, "SELECT since, until FROM history_months WHERE name = %s", [month("2031_03")])
-    assert found == [(datetime(2031, 3, 1, tzinfo=UTC), datetime(2031, 4, 1, tzinfo=UTC))]
+    bounds = ask(
+        pool, "SELECT since, until FROM history_months WHERE name = %s", [month("2031_03")]
+    )
+    assert bounds == [(datetime(2031, 3, 1, tzinfo=UTC), datetime(2031, 4, 1, tzinfo=UTC))]
 
 
 def test_whole_months_beyond_the_retention_are_dropped_and_nothing_else(

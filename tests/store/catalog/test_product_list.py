@@ -219,7 +219,7 @@ def test_any_printable_text_may_be_searched_for(pool: ConnectionPool, q: str) ->
         assert [view.sku for view in page.items] == [q, f"P{q}"]
 
 
-def test_behind_the_wall_only_ones_own_is_found_though_the_seller_is_forgotten(
+def test_tenant_isolation_hides_other_sellers_even_if_the_query_names_none(
     pool: ConnectionPool,
 ) -> None:
     for seller in ("acme", "bolt"):

@@ -60,7 +60,7 @@ def counts(imported: Imported) -> tuple[int, int, int, int]:
 
 
 def told(imported: Imported) -> dict[int, str]:
-    return {each.line: each.reason for each in imported.refused}
+    return {refusal.line: refusal.reason for refusal in imported.refused}
 
 
 def test_a_product_enters_with_its_slot(
@@ -200,7 +200,7 @@ def test_an_import_and_a_settle_of_the_same_part_do_not_wait_for_each_other(
             pass
         settling.execute("UPDATE listing_state SET observed = '{}'")
     importing.join()
-    assert [counts(each) for each in done] == [(0, 1, 0, 0)]
+    assert [counts(product) for product in done] == [(0, 1, 0, 0)]
     assert ask(pool, VALUES) == [("A", None, 4)]
 
 
@@ -262,7 +262,7 @@ def test_a_shop_sku_that_is_another_parts_is_refused_and_its_owner_stays(
         2: "shop_sku: A is the shop SKU of A=K3",
         4: "shop_sku: S is the shop SKU of S=1",
     }
-    assert [each[1] for each in ask(pool, PRODUCTS)] == ["A=K3", "T=2"]
+    assert [row[1] for row in ask(pool, PRODUCTS)] == ["A=K3", "T=2"]
 
 
 def test_an_import_does_not_rename_a_part_in_the_shop(
@@ -273,7 +273,7 @@ def test_an_import_does_not_rename_a_part_in_the_shop(
     assert told(imported) == {
         2: "shop_sku: in the shop the part is A, which an import does not change"
     }
-    assert [each[2] for each in ask(pool, PRODUCTS)] == ["A", "C"]
+    assert [row[2] for row in ask(pool, PRODUCTS)] == ["A", "C"]
 
 
 def test_sellers_are_walled_off_from_each_other(

@@ -73,7 +73,7 @@ def request_(publishing: Publishing, clock: VirtualClock) -> Request:
 
 
 def statuses(parts: list[ImportedPart]) -> dict[str, str]:
-    return {each.sku: each.status for each in parts}
+    return {part.sku: part.status for part in parts}
 
 
 def test_a_part_joins_call_the_next_call(request_: Request, clock: VirtualClock, ask: Ask) -> None:
@@ -89,7 +89,7 @@ def test_a_part_joins_call_the_next_call(request_: Request, clock: VirtualClock,
 
 def test_a_part_named_twice_is_one_part_and_the_order_is_kept(request_: Request) -> None:
     parts = request_("B", "A", "B ", "C", "A")
-    assert [each.sku for each in parts] == ["B", "A", "C"]
+    assert [part.sku for part in parts] == ["B", "A", "C"]
 
 
 def test_asking_again_makes_no_second_row_and_keeps_the_place(
@@ -212,7 +212,7 @@ def test_a_shop_sku_that_is_another_parts_is_refused(request_: Request, ask: Ask
     ask(IN_SHOP, "A=K3", "A", "g")
     request_("B=K3", form="base")
     parts = request_("A=E9", "A=K3", "B=E9", "B=K3", form="base")
-    assert [each.status for each in parts] == ["refused", "published", "refused", "requested"]
+    assert [part.status for part in parts] == ["refused", "published", "refused", "requested"]
     assert parts[0].reason == "its shop SKU A is that of A=K3"
     assert parts[2].reason == "its shop SKU B is that of B=K3"
 
@@ -252,19 +252,19 @@ def test_sellers_are_walled_off_from_each_other(
 def test_two_who_ask_at_once_make_one_row(request_: Request, ask: Ask) -> None:
     start = threading.Barrier(4)
     skus = [f"P{number}" for number in range(50)]
-    found: list[list[ImportedPart]] = []
+    results: list[list[ImportedPart]] = []
 
     def both(order: list[str]) -> None:
         start.wait()
-        found.append(request_(*order))
+        results.append(request_(*order))
 
     orders = (skus, skus[::-1], skus[10:], skus)
     threads = [threading.Thread(target=both, args=(order,)) for order in orders]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert len(found) == 4, "nobody failed"
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4, "nobody failed"
     assert len(ask(STAGED)) == len(ask(SLOTS)) == 50
 
 
@@ -272,18 +272,18 @@ def test_two_who_ask_for_one_shop_sku_at_once_do_not_both_get_it(
     request_: Request, ask: Ask
 ) -> None:
     start = threading.Barrier(2)
-    found: list[str] = []
+    statuses: list[str] = []
 
     def one(sku: str) -> None:
         start.wait()
-        found.extend(each.status for each in request_(sku, form="base"))
+        statuses.extend(part.status for part in request_(sku, form="base"))
 
     threads = [threading.Thread(target=one, args=(sku,)) for sku in ("A=1", "A=2")]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert sorted(found) == ["refused", "requested"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(statuses) == ["refused", "requested"]
     assert len(ask(STAGED)) == 1
 
 
@@ -301,13 +301,13 @@ def test_every_part_tells_where_it_stands(
     ask(state, "failed", "the title is too long", "D")
     ask(state, "published", "", "E")
     ask("UPDATE product_staging SET shopify_product_id = 'g' WHERE sku = 'E'")
-    found = {each.sku: each for each in publishing.batch(batch_id)}
-    assert found["A"].place is not None
-    assert found["B"].reason == "HTTP 502"
-    assert found["C"].reason == "stocked only in Germany"
-    assert found["D"].reason == "the title is too long"
-    assert found["E"].shopify_product_id == "g"
-    assert [sku for sku, each in found.items() if each.place] == ["A"]
+    parts = {part.sku: part for part in publishing.batch(batch_id)}
+    assert parts["A"].place is not None
+    assert parts["B"].reason == "HTTP 502"
+    assert parts["C"].reason == "stocked only in Germany"
+    assert parts["D"].reason == "the title is too long"
+    assert parts["E"].shopify_product_id == "g"
+    assert [sku for sku, entry in parts.items() if entry.place] == ["A"]
     assert publishing.batch(fresh_id(ids)) == []
 
 
@@ -323,7 +323,7 @@ def test_a_bad_part_number_keeps_the_whole_request_out(request_: Request, ask: A
 
 def test_ten_thousand_parts_go_in_one_request(request_: Request, ask: Ask) -> None:
     parts = request_(*(f"P{number}" for number in range(PARTS_MAX)))
-    assert {each.status for each in parts} == {"requested"}
+    assert {part.status for part in parts} == {"requested"}
     assert ask("SELECT count(*) FROM product_sync_schedule WHERE priority = 'onboarding'") == [
         (PARTS_MAX,)
     ]

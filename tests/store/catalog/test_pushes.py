@@ -135,13 +135,13 @@ def test_a_late_settle_is_refused_as_a_whole(
     intent = Intent(id=fresh_id(), kind=WriteKind.PRICE, skus=[Sku("A-1")])
     assert pushes.intend(first, intent, now=START)
     push_lease(pushes, START + LEASE + CLOCKS_APART_MAX + SECOND)
-    told = Pushed(
+    pushed = Pushed(
         change=first.changes[0],
         applied=DESIRED,
         ids=IDS,
         events=(ListingEvent(kind="shopify_updated"),),
     )
-    assert not pushes.settle(first, [told], closes={intent.id: "ok"}, now=START)
+    assert not pushes.settle(first, [pushed], closes={intent.id: "ok"}, now=START)
     assert row(pool, "A-1", "applied, push_at, shopify_variant_id") == (None, START, None)
     with pool.connection() as connection:
         states = connection.execute("SELECT state FROM push_intent").fetchall()
@@ -155,7 +155,7 @@ def test_what_the_shop_confirmed_is_applied_and_nothing_is_left_to_push(
 ) -> None:
     enter("A-1")
     visit = push_lease(pushes)
-    told = Pushed(
+    pushed = Pushed(
         change=visit.changes[0],
         applied=DESIRED,
         ids=IDS,
@@ -163,7 +163,7 @@ def test_what_the_shop_confirmed_is_applied_and_nothing_is_left_to_push(
         is_verified=True,
         events=(ListingEvent(kind="shopify_updated", new=DESIRED),),
     )
-    assert pushes.settle(visit, [told], now=START)
+    assert pushes.settle(visit, [pushed], now=START)
     assert due(pushes) == []
     assert row(pool, "A-1", "applied, applied_version, push_at, price, status") == (
         DESIRED,
@@ -201,7 +201,7 @@ def test_a_refused_listing_waits_and_the_others_of_its_shop_do_not(
     visit = push_lease(pushes)
     refused = Pushed(change=visit.changes[0], retry_at=START + LEASE, failures=1, error="no")
     assert pushes.settle(visit, [refused], now=START)
-    assert [each.sku for each in push_lease(pushes).changes] == ["A-2"]
+    assert [change.sku for change in push_lease(pushes).changes] == ["A-2"]
     assert row(pool, "A-1", "push_at") == (START + LEASE,)
 
 
@@ -217,11 +217,13 @@ def test_whoever_comes_next_finds_the_open_intents_and_only_their_listings(
     assert pushes.intend(push_lease(pushes), intent, now=START)
     later = START + LEASE + CLOCKS_APART_MAX + SECOND
     visit = push_lease(pushes, later)
-    assert [(each.id, list(each.skus)) for each in visit.open] == [(intent.id, ["A-1", "A-3"])]
-    assert [each.sku for each in visit.changes] == ["A-1", "A-3"]
+    assert [(change.id, list(change.skus)) for change in visit.open] == [
+        (intent.id, ["A-1", "A-3"])
+    ]
+    assert [change.sku for change in visit.changes] == ["A-1", "A-3"]
     assert pushes.settle(visit, narrows={intent.id: [Sku("A-3")]}, now=later)
     visit = push_lease(pushes, later)
-    assert [each.sku for each in visit.changes] == ["A-3"]
+    assert [change.sku for change in visit.changes] == ["A-3"]
     assert pushes.settle(visit, closes={intent.id: "read back"}, now=later)
     assert push_lease(pushes, later).open == []
     assert pushes.forget(later + SECOND) == 1
@@ -248,10 +250,10 @@ def test_a_hold_at_first_sight_keeps_the_shops_price_and_proposes_ours(
     enter("A-1")
     visit = push_lease(pushes)
     kept = {**DESIRED, "price": "70.74"}
-    told = Pushed(
+    pushed = Pushed(
         change=visit.changes[0], applied=kept, ids=IDS, held_reason="too far", desired=kept
     )
-    assert pushes.settle(visit, [told], now=START)
+    assert pushes.settle(visit, [pushed], now=START)
     assert row(pool, "A-1", "desired, proposed, held_reason, desired_version") == (
         kept,
         DESIRED,
@@ -292,14 +294,14 @@ def test_a_drift_check_sees_the_longest_unseen_first_and_keeps_its_pace(
     assert due(pushes, START) == []
     before = START - timedelta(minutes=30)
     visit = push_lease(pushes, START, verified_before=before)
-    assert [each.sku for each in visit.drift_check] == ["A-2", "A-1"]
-    seen = [Pushed(change=each, is_verified=True) for each in visit.drift_check[:1]]
-    assert pushes.settle(visit, seen, now=START)
+    assert [change.sku for change in visit.drift_check] == ["A-2", "A-1"]
+    verified = [Pushed(change=change, is_verified=True) for change in visit.drift_check[:1]]
+    assert pushes.settle(visit, verified, now=START)
     assert due(pushes, START, verified_before=before) == []
     later = START + DRIFT_CHECK_EVERY
-    assert [each.sku for each in push_lease(pushes, later, verified_before=before).drift_check] == [
-        "A-1"
-    ]
+    assert [
+        change.sku for change in push_lease(pushes, later, verified_before=before).drift_check
+    ] == ["A-1"]
 
 
 def test_a_disconnected_shop_is_left_alone_and_says_why(
@@ -310,8 +312,8 @@ def test_a_disconnected_shop_is_left_alone_and_says_why(
     pushes.disconnect(shop, "the grant was refused", now=START)
     assert due(pushes) == []
     with pool.connection() as connection:
-        told = connection.execute("SELECT status, reason FROM connected_accounts").fetchone()
-    assert told == ("disconnected", "the grant was refused")
+        row = connection.execute("SELECT status, reason FROM connected_accounts").fetchone()
+    assert row == ("disconnected", "the grant was refused")
 
 
 def test_what_is_unsure_is_left_alone_until_it_may_be_read_back(
@@ -326,8 +328,8 @@ def test_what_is_unsure_is_left_alone_until_it_may_be_read_back(
     lost = Pushed(change=visit.changes[0], retry_at=soon)
     assert pushes.settle(visit, [lost], now=START)
     visit = push_lease(pushes)
-    assert (visit.open, [each.sku for each in visit.changes]) == ([], ["A-2"])
+    assert (visit.open, [change.sku for change in visit.changes]) == ([], ["A-2"])
     assert pushes.settle(visit, now=START)
     visit = push_lease(pushes, soon)
-    assert [each.id for each in visit.open] == [intent.id]
-    assert [each.sku for each in visit.changes] == ["A-1"]
+    assert [change.id for change in visit.open] == [intent.id]
+    assert [change.sku for change in visit.changes] == ["A-1"]

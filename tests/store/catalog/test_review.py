@@ -61,7 +61,7 @@ def put(pool: ConnectionPool, clock: VirtualClock, ask: Ask) -> Put:
             "desired": shows("11.00"), "desired_version": 3, "desired_at": now,
             "applied_version": 3, **columns,
         }  # fmt: skip
-        values = [json.dumps(each) if isinstance(each, dict) else each for each in row.values()]
+        values = [json.dumps(item) if isinstance(item, dict) else item for item in row.values()]
         ask(
             f"INSERT INTO listing_state (user_id, sku, {', '.join(row)})"
             f" VALUES (%s, %s{', %s' * len(row)})",
@@ -125,17 +125,17 @@ def test_held_changes_are_told_with_old_and_new_oldest_first(
     hold(A, P2, price=None, held_at=now - HOUR)
     hold(B, P1, held_at=now - HOUR)
     put(A, P3)
-    seen = review.held(limit=10)
-    assert [(each.user_id, each.sku) for each in seen] == [(A, P2), (B, P1), (A, P1)]
-    assert [each.can_approve for each in seen] == [False, True, True]
-    unpriced, _, jump = seen
+    held = review.held(limit=10)
+    assert [(ruling.user_id, ruling.sku) for ruling in held] == [(A, P2), (B, P1), (A, P1)]
+    assert [ruling.can_approve for ruling in held] == [False, True, True]
+    unpriced, _, jump = held
     assert (jump.reason, jump.held_at) == (JUMP, now)
     assert jump.old is not None
     assert jump.new is not None
     assert (jump.old["price"], jump.new["price"]) == ("11.00", "25.00")
     assert unpriced.new is not None
     assert unpriced.new["net_price"] == "9"
-    assert [each.sku for each in review.held(A, limit=10)] == [P2, P1]
+    assert [change.sku for change in review.held(A, limit=10)] == [P2, P1]
 
 
 def test_held_changes_come_in_pages_without_gap_or_repeat(review: Review, hold: Put) -> None:
@@ -144,7 +144,7 @@ def test_held_changes_come_in_pages_without_gap_or_repeat(review: Review, hold: 
     first = review.held(limit=2)
     second = review.held(limit=2, cursor=first[-1].cursor)
     third = review.held(limit=2, cursor=second[-1].cursor)
-    assert [each.sku for each in first + second + third] == ["P0", "P1", "P2", "P3", "P4"]
+    assert [ruling.sku for ruling in first + second + third] == ["P0", "P1", "P2", "P3", "P4"]
 
 
 def test_approving_makes_the_proposal_the_desired_state_and_due(
@@ -152,14 +152,14 @@ def test_approving_makes_the_proposal_the_desired_state_and_due(
 ) -> None:
     hold(A, P1)
     now = clock.now() + HOUR
-    (said,) = review.approve(A, [P1], reason="new price list", now=now)
-    assert said.is_done
+    (ruling,) = review.approve(A, [P1], reason="new price list", now=now)
+    assert ruling.is_done
     assert state(ask, A, P1) == {
         "desired": shows("25.00", 7), "desired_version": 4, "desired_at": now, "push_at": now,
         "held_reason": None, "proposed": None, "rejected": None,
     }  # fmt: skip
-    told = (A, P1, now, shows("11.00"), shows("25.00", 7), "new price list")
-    assert events(ask, "change_approved") == [told]
+    event = (A, P1, now, shows("11.00"), shows("25.00", 7), "new price list")
+    assert events(ask, "change_approved") == [event]
 
 
 def test_approving_twice_changes_nothing_twice(
@@ -168,8 +168,8 @@ def test_approving_twice_changes_nothing_twice(
     hold(A, P1)
     review.approve(A, [P1, P1], reason="", now=clock.now())
     once = state(ask, A, P1)
-    (said,) = review.approve(A, [P1], reason="", now=clock.now() + HOUR)
-    assert (said.is_done, said.said) == (False, "nothing is held")
+    (ruling,) = review.approve(A, [P1], reason="", now=clock.now() + HOUR)
+    assert (ruling.is_done, ruling.said) == (False, "nothing is held")
     assert state(ask, A, P1) == once
     assert len(events(ask, "change_approved")) == 1
 
@@ -191,9 +191,9 @@ def test_what_has_no_proposal_cannot_be_approved_and_blocks_no_other(
     hold(A, P2)
     put(A, P3)
     before = state(ask, A, P1)
-    said = review.approve(A, [P1, P2, P3], reason="", now=clock.now())
-    assert [each.is_done for each in said] == [False, True, False]
-    assert said[0].said == (
+    rulings = review.approve(A, [P1, P2, P3], reason="", now=clock.now())
+    assert [ruling.is_done for ruling in rulings] == [False, True, False]
+    assert rulings[0].said == (
         "cannot be approved (no price was quoted); reject it, or wait for the next read"
     )
     assert state(ask, A, P1) == before
@@ -223,8 +223,8 @@ def test_a_sellers_verb_leaves_the_same_part_of_another_alone(
     review.approve_all(A, reason="all", now=now)
     assert state(ask, B, P1) == before
     assert ask("SELECT user_id FROM sync_audit_log WHERE user_id <> 'a'") == []
-    (said,) = review.rollback(B, [P1], to=now, reason="", now=now)
-    assert not said.is_done
+    (ruling,) = review.rollback(B, [P1], to=now, reason="", now=now)
+    assert not ruling.is_done
 
 
 @pytest.mark.parametrize("kind", ("change_approved", "change_rejected", "rolled_back"))
@@ -258,11 +258,11 @@ def test_a_read_under_way_cannot_undo_what_a_person_decided(
     review.approve(A, [P1, P2], reason="", now=now)
     late = [
         Settlement(
-            listing=each, outcome=Outcome.UPDATED, priority=Priority.SCHEDULED,
+            listing=listing, outcome=Outcome.UPDATED, priority=Priority.SCHEDULED,
             next_sync_at=now + HOUR,
             desired=shows("11.00"), held_reason=JUMP,
         )
-        for each in listings
+        for listing in listings
     ]  # fmt: skip
     assert schedule.settle(late, now=now, call_id=CALL) == 1
     assert state(ask, A, P1)["desired"] == shows("25.00", 7)
@@ -279,9 +279,12 @@ def test_approving_all_takes_what_can_be_and_lifts_the_mass_guard_for_a_day(
     hold(SellerId("c"), P1, price=None)
     now = clock.now()
     ask("INSERT INTO profiles (user_id, markup) VALUES ('b', 0.2)")
-    said = review.approve_all(None, reason="yearly price list", now=now)
-    assert {(each.user_id, each.sku) for each in said if each.is_done} == {(A, P1), (B, P1)}
-    assert sorted(each.sku for each in said if not each.is_done) == [P1, P2]
+    rulings = review.approve_all(None, reason="yearly price list", now=now)
+    assert {(ruling.user_id, ruling.sku) for ruling in rulings if ruling.is_done} == {
+        (A, P1),
+        (B, P1),
+    }
+    assert sorted(ruling.sku for ruling in rulings if not ruling.is_done) == [P1, P2]
     lifted = "SELECT user_id, markup, mass_approved_until FROM profiles ORDER BY user_id"
     day = now + 24 * HOUR
     assert [(user, until) for user, _, until in ask(lifted)] == [(A, day), (B, day)]
@@ -296,13 +299,13 @@ def test_rejecting_keeps_the_shop_and_remembers_the_proposal(
 ) -> None:
     hold(A, P1)
     before, now = state(ask, A, P1), clock.now() + HOUR
-    (said,) = review.reject(A, [P1], reason="a typing error", now=now)
-    assert said.is_done
+    (ruling,) = review.reject(A, [P1], reason="a typing error", now=now)
+    assert ruling.is_done
     assert state(ask, A, P1) == {
         **before, "held_reason": None, "proposed": None, "rejected": shows("25.00", 7)
     }  # fmt: skip
-    told = (A, P1, now, shows("11.00"), shows("25.00", 7), "a typing error")
-    assert events(ask, "change_rejected") == [told]
+    event = (A, P1, now, shows("11.00"), shows("25.00", 7), "a typing error")
+    assert events(ask, "change_rejected") == [event]
     (again,) = review.reject(A, [P1], reason="", now=now)
     assert (again.is_done, again.said) == (False, "nothing is held")
 
@@ -327,10 +330,10 @@ def test_a_rollback_returns_to_the_price_of_that_time_with_todays_stock(
     wrote(ask, P1, start + 4 * HOUR, shows("12.00", 9), shows("13.00", 9))
     now, twelve = start + 9 * HOUR, shows("12.00", 2, compare_at="15.00")
     then = {0: shows("11.00", 2), 2: twelve, 3: twelve, 4: shows("13.00", 2)}
-    for hours, wanted in then.items():
+    for hours, expected in then.items():
         to = start + hours * HOUR
-        (said,) = review.rollback(A, [P1], to=to, reason="", now=now, dry_run=True)
-        assert said.new == wanted
+        (ruling,) = review.rollback(A, [P1], to=to, reason="", now=now, dry_run=True)
+        assert ruling.new == expected
     assert state(ask, A, P1)["desired_version"] == 3
     review.rollback(A, [P1], to=start + 3 * HOUR, reason="bad list", now=now)
     assert state(ask, A, P1) == {
@@ -349,9 +352,9 @@ def test_a_rollback_to_the_price_it_has_or_to_what_is_no_price_does_nothing(
     put(A, P1, desired=shows("11.00"))
     wrote(ask, P1, clock.now(), None, then)
     before = state(ask, A, P1)
-    (said,) = review.rollback(A, [P1], to=clock.now(), reason="", now=clock.now())
-    assert not said.is_done
-    assert ("already" if then["price"] == "11.0" else "no price") in said.said
+    (ruling,) = review.rollback(A, [P1], to=clock.now(), reason="", now=clock.now())
+    assert not ruling.is_done
+    assert ("already" if then["price"] == "11.0" else "no price") in ruling.said
     assert state(ask, A, P1) == before
 
 
@@ -387,9 +390,9 @@ def test_a_listing_without_history_at_that_point_is_reported_and_left_alone(
     if first is not None:
         wrote(ask, P1, clock.now() + HOUR, first, shows("10.00"))
     before = state(ask, A, P1)
-    (said,) = review.rollback(A, [P1], to=clock.now(), reason="", now=clock.now())
-    assert not said.is_done
-    assert said.said == "the shop's history does not reach back to that time"
+    (ruling,) = review.rollback(A, [P1], to=clock.now(), reason="", now=clock.now())
+    assert not ruling.is_done
+    assert ruling.said == "the shop's history does not reach back to that time"
     assert state(ask, A, P1) == before
 
 
@@ -405,8 +408,8 @@ def test_a_batch_rolls_back_what_changed_since_and_nothing_else(
     put(A, P2, desired=shows("98.00"), desired_at=bad)  # not pushed yet
     put(A, P3, desired=shows("12.00"), desired_at=start + HOUR)
     put(B, P1, desired=shows("99.00"), desired_at=bad)
-    said = review.rollback(A, since=bad, to=bad - HOUR, reason="bad list", now=bad + HOUR)
-    assert sorted(each.sku for each in said) == [P1, P2]
+    rulings = review.rollback(A, since=bad, to=bad - HOUR, reason="bad list", now=bad + HOUR)
+    assert sorted(ruling.sku for ruling in rulings) == [P1, P2]
     prices = ask("SELECT user_id, sku, desired ->> 'price' FROM listing_state ORDER BY 1, 2")
     assert prices == [(A, P1, "11.00"), (A, P2, "11.00"), (A, P3, "12.00"), (B, P1, "99.00")]
 
@@ -431,7 +434,7 @@ def park(ask: Ask, sku: Sku) -> None:
 def test_reviving_restarts_a_parked_part_and_restores_its_status(
     review: Review, put: Put, ask: Ask, clock: VirtualClock, statuses: tuple[str, str | None, str]
 ) -> None:
-    status, former, wanted = statuses
+    status, former, expected = statuses
     put(A, P1, desired=shows("11.00", 0, status="DRAFT"))
     park(ask, P1)
     ask(
@@ -440,8 +443,8 @@ def test_reviving_restarts_a_parked_part_and_restores_its_status(
         *(status, former),
     )
     now = clock.now() + HOUR
-    (said,) = review.revive(A, [P1], now=now)
-    assert (said.is_done, said.said) == (True, "revived")
+    (ruling,) = review.revive(A, [P1], now=now)
+    assert (ruling.is_done, ruling.said) == (True, "revived")
     columns = (
         "is_active, sync_status, consecutive_failures, missing_count, suspicion, priority,"
         " next_sync_at"
@@ -449,10 +452,10 @@ def test_reviving_restarts_a_parked_part_and_restores_its_status(
     row = (True, "pending", 0, 0, 0, "manual", now)
     assert ask(f"SELECT {columns} FROM product_sync_schedule") == [row]
     after = state(ask, A, P1)
-    assert after["desired"] == shows("11.00", 0, status=wanted)
+    assert after["desired"] == shows("11.00", 0, status=expected)
     assert (after["desired_version"], after["push_at"]) == (4, now)
     (event,) = events(ask, "listing_revived")
-    assert (event[3]["status"], event[4]["status"]) == ("DRAFT", wanted)
+    assert (event[3]["status"], event[4]["status"]) == ("DRAFT", expected)
 
 
 def test_reviving_what_was_never_taken_off_sale_pushes_nothing(
@@ -475,9 +478,9 @@ def test_what_is_not_parked_is_not_revived(
     now = clock.now()
     Schedule(pool).claim([P1], now=now, owner="w1", lease_until=now + HOUR)
     before = ask("SELECT * FROM product_sync_schedule WHERE sku = 'P1'")
-    said = review.revive(A, [P1, P2], now=now + HOUR)
-    told = [(each.is_done, each.said) for each in said]
-    assert told == [(False, "not parked"), (True, "revived")]
+    rulings = review.revive(A, [P1, P2], now=now + HOUR)
+    messages = [(ruling.is_done, ruling.said) for ruling in rulings]
+    assert messages == [(False, "not parked"), (True, "revived")]
     assert ask("SELECT * FROM product_sync_schedule WHERE sku = 'P1'") == before
     (again,) = review.revive(A, [P2], now=now)
     assert not again.is_done
@@ -491,6 +494,8 @@ def test_reviving_all_takes_one_sellers_parked_or_everybodys(
     park(ask, P1)
     parked = "UPDATE product_sync_schedule SET sync_status = 'parked', is_active = false"
     ask(parked + " WHERE user_id = 'b' AND sku = 'P1'")
-    assert [(each.user_id, each.sku) for each in review.revive_all(B, now=clock.now())] == [(B, P1)]
-    assert [each.user_id for each in review.revive_all(None, now=clock.now())] == [A]
+    assert [(ruling.user_id, ruling.sku) for ruling in review.revive_all(B, now=clock.now())] == [
+        (B, P1)
+    ]
+    assert [ruling.user_id for ruling in review.revive_all(None, now=clock.now())] == [A]
     assert review.revive_all(None, now=clock.now()) == []

@@ -61,9 +61,9 @@ Look = Callable[[], StorefrontStatus]
 
 def test_without_a_shop_there_is_nothing_to_show(shops: Shops, look: Look) -> None:
     shops.ask("DELETE FROM connected_accounts")
-    seen = look()
-    assert (seen.shops, seen.shops_count, seen.held, seen.failing) == ((), 0, (), ())
-    assert (seen.written.count, seen.written.p50_s, seen.written.p95_s) == (0, None, None)
+    status = look()
+    assert (status.shops, status.shops_count, status.held, status.failing) == ((), 0, (), ())
+    assert (status.written.count, status.written.p50_s, status.written.p95_s) == (0, None, None)
 
 
 def test_each_shop_counts_its_own_listings(shops: Shops, look: Look) -> None:
@@ -127,8 +127,8 @@ def test_more_shops_than_are_shown_are_counted(shops: Shops, look: Look) -> None
             f"s{number}",
             f"s{number}.myshopify.com",
         )
-    seen = look()
-    assert (len(seen.shops), seen.shops_count) == (ROWS_SHOWN, ROWS_SHOWN + 2)
+    status = look()
+    assert (len(status.shops), status.shops_count) == (ROWS_SHOWN, ROWS_SHOWN + 2)
 
 
 def test_held_changes_come_newest_first_with_both_prices(shops: Shops, look: Look) -> None:
@@ -203,8 +203,8 @@ def test_a_large_table_is_sampled_and_says_so(shops: Shops, look: Look) -> None:
         connection.execute(MANY, {"now": shops.clock.now()})
         connection.execute(MANY_STATES, {})
         connection.execute("ANALYZE listing_state")
-    seen = look()
-    assert seen.is_estimate
+    status = look()
+    assert status.is_estimate
     # About a hundred pages are read: half as many more or less is five times the usual error.
-    assert seen.shops[0].listed == pytest.approx(60_000, rel=0.5)
-    assert seen.shops[0].in_step == pytest.approx(45_000, rel=0.5)
+    assert status.shops[0].listed == pytest.approx(60_000, rel=0.5)
+    assert status.shops[0].in_step == pytest.approx(45_000, rel=0.5)

@@ -229,9 +229,9 @@ def test_the_clocks_of_the_callers_do_not_matter(pool: ConnectionPool) -> None:
     ahead, behind = (PostgresLimiter(pool, SkewedClock(skew_s), [BOEING]) for skew_s in (90, -90))
     first, second, third = ask(ahead), ask(behind), ask(ahead)
     with pool.connection() as conn:
-        told = conn.execute("SELECT clock_timestamp()").fetchone()
-    assert told is not None
-    assert abs(first.start_at - told[0] - timedelta(seconds=62.5)) < timedelta(seconds=60)
+        row = conn.execute("SELECT clock_timestamp()").fetchone()
+    assert row is not None
+    assert abs(first.start_at - row[0] - timedelta(seconds=62.5)) < timedelta(seconds=60)
     gap = timedelta(seconds=30)
     assert gap <= second.start_at - first.start_at < gap * 1.01
     assert gap <= third.start_at - second.start_at < gap * 1.01

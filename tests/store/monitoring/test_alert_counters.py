@@ -56,8 +56,8 @@ def test_the_last_hour_is_counted_and_nothing_else(pool: ConnectionPool) -> None
         for sku, ago in (("S1", 11), ("S2", 9)):
             row = (sku, NOW, "syncing", NOW - ago * MINUTE, "w", True, False)
             connection.execute(LISTING, row)
-    seen = MinuteCounters(pool).read(NOW, limit_keys=[KEY], permit_wait_s=1.5)
-    assert seen == HourMetric(
+    counters = MinuteCounters(pool).read(NOW, limit_keys=[KEY], permit_wait_s=1.5)
+    assert counters == HourMetric(
         calls=4,
         calls_failed=2,
         reads=2,
@@ -89,7 +89,10 @@ def test_who_does_not_answer_is_a_shop_an_account_or_a_platform_for_everybody(
         breakers.save(LimitKey(limit_key), broken)
 
     def down() -> list[tuple[str | None, str]]:
-        return [(each.seller, each.name) for each in MinuteCounters(pool).troubles().connections]
+        return [
+            (connection.seller, connection.name)
+            for connection in MinuteCounters(pool).troubles().connections
+        ]
 
     fail(shop_limit_key("app", shop.shop))
     fail(_own_limit_key(own.bare))

@@ -35,7 +35,7 @@ class Room:
         for _ in range(count):
             news = self.states.update(found, self.now, write=self.write)
             assert news is not None
-            told += [each.phase for each in news]
+            told += [row.phase for row in news]
             self.now += MINUTE
         return told
 
@@ -84,7 +84,7 @@ def test_of_two_ticks_at_once_one_judges_and_the_other_leaves_it(room: Room) -> 
 
     first = room.states.update([DOWN], room.now, write=write)
     assert first is not None
-    assert ([each.phase for each in first], answers) == ([AlertPhase.FIRED], [None])
+    assert ([item.phase for item in first], answers) == ([AlertPhase.FIRED], [None])
     assert room.titles == ["critical: supplier down"]
 
 
@@ -170,10 +170,10 @@ def test_what_sellers_are_told_goes_the_same_way_once_and_is_noted_when_sent(roo
         )
     assert [room.outbox.gather(NOW, quiet=None) for _ in range(2)] == [2, 0]
     letters = [room.outbox.claim(NOW), room.outbox.claim(NOW)]
-    (letter,) = [each for each in letters if each and "orders of etsy 1 died" in each.body]
+    (letter,) = [letter for letter in letters if letter and "orders of etsy 1 died" in letter.body]
     assert letter.title == "acme: job dead"
     room.outbox.settle(letter, "", now=NOW)
-    told = {(each.topic, each.delivered_at) for each in notices.list(acme)}
+    told = {(notice.topic, notice.delivered_at) for notice in notices.list(acme)}
     assert told == {
         (Topic.JOB_DEAD, NOW),
         (Topic.JOB_DEAD, None),

@@ -55,9 +55,9 @@ def test_who_has_only_just_come_is_not_late_yet(
     enter(pool, "quick", None, came=59 * MINUTE)
     enter(pool, "nobody", None, came=24 * HOUR)
     samples.sample(NOW)
-    seen = samples.latest()
-    assert seen is not None
-    assert {each.tier: each.kept for each in seen.tiers} == {Tier.PRO: 1, Tier.FREE: 0}
+    latest = samples.latest()
+    assert latest is not None
+    assert {tier.tier: tier.kept for tier in latest.tiers} == {Tier.PRO: 1, Tier.FREE: 0}
 
 
 def test_each_tier_is_counted_by_its_own_promise(
@@ -71,17 +71,17 @@ def test_each_tier_is_counted_by_its_own_promise(
     enter(pool, "nobody", 50 * HOUR, is_paused=True)
     assert samples.latest() is None
     assert samples.sample(NOW) == AT + 5 * MINUTE
-    seen = samples.latest()
-    assert seen is not None
-    assert seen.at == AT
-    free, pro = sorted(seen.tiers, key=lambda each: each.tier)
+    latest = samples.latest()
+    assert latest is not None
+    assert latest.at == AT
+    free, pro = sorted(latest.tiers, key=lambda sample: sample.tier)
     assert (free.tier, pro.tier) == (Tier.FREE, Tier.PRO)
     assert (free.total, free.parked, free.paused) == (7, 1, 1)
     assert (free.fresh, free.stale, free.unread) == (2, 2, 1)
     assert (free.kept, free.holds, free.oldest_read_at) == (2, False, NOW - 24 * HOUR)
     assert (pro.total, pro.kept, pro.kept_share, pro.holds) == (20, 19, 0.95, True)
-    assert (seen.total, seen.fresh, seen.stale) == (27, 22, 2)
-    assert seen.oldest_age_s == (AT - NOW + 24 * HOUR).total_seconds()
+    assert (latest.total, latest.fresh, latest.stale) == (27, 22, 2)
+    assert latest.oldest_age_s == (AT - NOW + 24 * HOUR).total_seconds()
 
 
 def test_one_sampler_wins_and_the_others_leave_it(
@@ -106,9 +106,9 @@ def test_a_series_is_thinned_and_old_samples_are_forgotten(
     for number in range(25):
         samples.sample(NOW + number * 5 * MINUTE)
     whole = samples.series(AT)
-    assert [each.at for each in whole] == [AT + number * 5 * MINUTE for number in range(25)]
+    assert [sample.at for sample in whole] == [AT + number * 5 * MINUTE for number in range(25)]
     thin = samples.series(AT, points_max=5)
-    assert [each.at for each in thin] == [
+    assert [sample.at for sample in thin] == [
         AT,
         *(AT + number * 30 * MINUTE for number in (1, 2, 3, 4)),
     ]

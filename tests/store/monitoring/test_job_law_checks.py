@@ -59,9 +59,12 @@ def test_a_lawful_lane_breaks_no_law(lane: Lane, laws: JobLawChecks) -> None:
 
 def test_a_lease_that_ran_out_and_nobody_freed_is_found(lane: Lane, laws: JobLawChecks) -> None:
     job, _ = lane.claim()
-    found = laws.leases(lane.now + HOUR)
-    assert found.count == 1
-    assert f"{job.account.platform} {job.kind} of prime: lease of test ran out" in found.examples[0]
+    violations = laws.leases(lane.now + HOUR)
+    assert violations.count == 1
+    assert (
+        f"{job.account.platform} {job.kind} of prime: lease of test ran out"
+        in violations.examples[0]
+    )
 
 
 def test_two_jobs_of_one_account_at_once_are_found(lane: Lane, laws: JobLawChecks) -> None:
@@ -78,9 +81,9 @@ def test_two_jobs_of_one_account_at_once_are_found(lane: Lane, laws: JobLawCheck
 
 def test_a_row_with_another_sellers_name_is_found(lane: Lane, laws: JobLawChecks) -> None:
     lane.ask(LISTING, "prime", lane.now, lane.now, lane.now)
-    found = laws.strays()
-    assert found.count == 1
-    assert found.examples[0].startswith("listings of prime: is kept under the account ")
+    violations = laws.strays()
+    assert violations.count == 1
+    assert violations.examples[0].startswith("listings of prime: is kept under the account ")
 
 
 def test_a_job_that_nobody_took_for_a_day_is_found(lane: Lane, laws: JobLawChecks) -> None:
@@ -89,9 +92,9 @@ def test_a_job_that_nobody_took_for_a_day_is_found(lane: Lane, laws: JobLawCheck
         " AND NOT is_backfill",
         lane.now - 25 * HOUR,
     )
-    found = laws.starved(lane.now)
-    assert found.count == 1
-    assert "etsy payments of fern: has been due since" in found.examples[0]
+    violations = laws.starved(lane.now)
+    assert violations.count == 1
+    assert "etsy payments of fern: has been due since" in violations.examples[0]
 
 
 def test_a_quota_that_is_overdrawn_is_found(lane: Lane, laws: JobLawChecks) -> None:
@@ -99,8 +102,8 @@ def test_a_quota_that_is_overdrawn_is_found(lane: Lane, laws: JobLawChecks) -> N
     assert laws.quotas(lane.now) == (1, laws.leases(lane.now))
     lower = Resource(key=DAY_KEY, rules=(Quota(limit=80, span_s=86_400),))
     PostgresLimiter(lane.pool, lane.clock, [lower]).pause(DAY_KEY, 1, "its limit was lowered")
-    _, found = laws.quotas(lane.now)
-    assert found.examples == (f"{DAY_KEY}: 90 used and 0 reserved of 80",)
+    _, violations = laws.quotas(lane.now)
+    assert violations.examples == (f"{DAY_KEY}: 90 used and 0 reserved of 80",)
 
 
 def test_more_calls_than_a_day_has_are_found_by_the_second_count(
@@ -113,5 +116,5 @@ def test_more_calls_than_a_day_has_are_found_by_the_second_count(
         DAY_KEY,
         lane.now - 2 * HOUR,
     )
-    _, found = laws.quotas(lane.now)
-    assert found.examples == (f"{DAY_KEY}: 101 calls were made within 24 h, of 100",)
+    _, violations = laws.quotas(lane.now)
+    assert violations.examples == (f"{DAY_KEY}: 101 calls were made within 24 h, of 100",)

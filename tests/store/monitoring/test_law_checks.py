@@ -63,11 +63,11 @@ def fail(pool: ConnectionPool, now: datetime, decide: Callable[[Listing], Settle
 
 def test_a_fresh_database_breaks_no_law(laws: LawChecks, clock: VirtualClock) -> None:
     now = clock.now()
-    found = [
+    violations = [
         laws.leases(now), laws.lost(now), laws.doubled(), laws.blamed(), laws.harmful("USD"),
         laws.strays(now),
     ]  # fmt: skip
-    assert [each.count for each in found] == [0] * 6
+    assert [example.count for example in violations] == [0] * 6
     assert laws.ages(now, age_max=AGE_MAX, outages=[]).late.count == 0
 
 
@@ -111,9 +111,9 @@ def test_a_lease_that_nobody_freed_is_named(
     now = clock.now()
     Schedule(pool).claim([Sku("B")], now=now, owner="fetch-7", lease_until=now)
     assert laws.leases(now + timedelta(minutes=4)).count == 0
-    found = laws.leases(now + timedelta(minutes=6))
-    assert found.count == 1
-    assert found.examples[0].startswith("B of zenith: lease of fetch-7 ran out")
+    violations = laws.leases(now + timedelta(minutes=6))
+    assert violations.count == 1
+    assert violations.examples[0].startswith("B of zenith: lease of fetch-7 ran out")
 
 
 def test_a_row_read_under_no_lease_is_named(laws: LawChecks, clock: VirtualClock, run: Run) -> None:
@@ -269,9 +269,11 @@ def test_a_write_that_nobody_looked_after_for_a_day_is_named(
     intend("stock", is_open=False)
     now = clock.now()
     assert laws.lost(now + 23 * HOUR).count == 0
-    found = laws.lost(now + 25 * HOUR)
-    assert found.count == 1
-    assert found.examples[0].startswith("A=K3 of acme: its price was sent at 2026-01-01 00:00 UTC")
+    violations = laws.lost(now + 25 * HOUR)
+    assert violations.count == 1
+    assert violations.examples[0].startswith(
+        "A=K3 of acme: its price was sent at 2026-01-01 00:00 UTC"
+    )
     run("UPDATE connected_accounts SET status = 'disconnected'")
     assert laws.lost(now + 25 * HOUR).count == 0
 
@@ -302,8 +304,10 @@ def test_a_write_for_a_part_that_the_seller_does_not_list_is_named(
     intend("price")
     assert laws.strays(clock.now()).count == 0
     intend("price", sku="B", is_open=False)
-    found = laws.strays(clock.now())
-    assert found.examples == ("B of acme: was written to the shop of acme, who does not list it",)
+    violations = laws.strays(clock.now())
+    assert violations.examples == (
+        "B of acme: was written to the shop of acme, who does not list it",
+    )
     assert laws.strays(clock.now() + 25 * HOUR).count == 0
 
 
@@ -313,8 +317,8 @@ def test_a_shop_that_nobody_took_over_is_named(
     now = clock.now()
     run("UPDATE connected_accounts SET push_owner = 'push-3', push_lease_until = %s", now)
     assert laws.leases(now + timedelta(minutes=9)).count == 0
-    found = laws.leases(now + timedelta(minutes=11))
-    assert found.examples[0].startswith("acme.myshopify.com of acme: lease of push-3 ran out")
+    violations = laws.leases(now + timedelta(minutes=11))
+    assert violations.examples[0].startswith("acme.myshopify.com of acme: lease of push-3 ran out")
 
 
 def test_a_state_of_another_seller_is_named(laws: LawChecks, clock: VirtualClock, run: Run) -> None:
@@ -350,7 +354,10 @@ def test_the_ledger_tells_calls_that_were_answered_from_those_that_were_not(
         at = start + timedelta(minutes=minute)
         run(LEDGER, at, at, at, status, result)
     found = outages(laws.calls("boeing:", since=start), start + HOUR)
-    spans = [(each.starts_at - start, each.ends_at - start, each.failed_calls) for each in found]
+    spans = [
+        (example.starts_at - start, example.ends_at - start, example.failed_calls)
+        for example in found
+    ]
     minute = timedelta(minutes=1)
     assert spans == [(minute, 6 * minute, 2), (7 * minute, HOUR, 1)]
 
@@ -367,7 +374,7 @@ def test_what_was_paused_is_not_late_before_it_had_the_same_time_again(
 
     def late(hours: float) -> list[str]:
         found = laws.ages(start + hours * HOUR, age_max=AGE_MAX, outages=[]).late
-        return [each.split()[2][:-1] for each in found.examples]
+        return [example.split()[2][:-1] for example in found.examples]
 
     paused = Pause(kind=PauseKind.SELLER, since=start + HOUR, until=start + 9 * HOUR, **of_acme)
     pauses.pause(paused, start + HOUR)

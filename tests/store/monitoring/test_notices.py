@@ -19,16 +19,16 @@ def test_news_is_told_once_and_told_again_when_it_happens_again(pool: Connection
     assert not notices.add(Topic.JOB_DEAD, first, user_id=A, text="it died", now=LATER)
     assert notices.add(Topic.JOB_DEAD, second, user_id=A, text="again", now=LATER)
     assert notices.add(Topic.DISCONNECTED, first, user_id=A, text="gone", now=NOW)
-    told = [(each.topic, each.text, each.created_at) for each in notices.list(A, limit=1)]
-    assert told == [(Topic.JOB_DEAD, "again", LATER)]
-    assert {each.text for each in notices.list(A)} == {"again", "it died", "gone"}
+    stored = [(notice.topic, notice.text, notice.created_at) for notice in notices.list(A, limit=1)]
+    assert stored == [(Topic.JOB_DEAD, "again", LATER)]
+    assert {notice.text for notice in notices.list(A)} == {"again", "it died", "gone"}
 
 
 def test_a_seller_sees_no_notice_of_another(pool: ConnectionPool) -> None:
     notices = Notices(pool)
     notices.add(Topic.TOKEN_EXPIRING, "x", user_id=A, text="renew it", now=NOW)
     assert notices.list(B) == []
-    assert [each.user_id for each in notices.list(A)] == [A]
+    assert [notice.user_id for notice in notices.list(A)] == [A]
 
 
 def test_a_token_that_only_a_person_can_renew_is_told_of_once_and_two_weeks_ahead(

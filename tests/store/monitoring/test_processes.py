@@ -18,9 +18,13 @@ def test_a_process_is_heard_of_until_it_leaves(pool: ConnectionPool) -> None:
     processes = Processes(pool)
     processes.see(MINE, WALL)
     processes.see(MINE, WALL)
-    [found] = processes.alive()
-    assert (found.id, found.name, found.settings) == (MINE.id, "worker one:7", {"policy": "a1"})
-    assert found.seen_at > found.started_at
+    [process] = processes.alive()
+    assert (process.id, process.name, process.settings) == (
+        MINE.id,
+        "worker one:7",
+        {"policy": "a1"},
+    )
+    assert process.seen_at > process.started_at
     processes.leave(MINE)
     assert processes.alive() == []
 
@@ -43,8 +47,8 @@ def test_who_is_silent_does_not_count_and_is_forgotten_in_the_end(pool: Connecti
 def test_a_host_whose_clock_is_off_is_seen_alive_and_seen_to_be_off(pool: ConnectionPool) -> None:
     behind = VirtualClock(WALL.now() - timedelta(hours=5))
     Processes(pool).see(MINE, behind)
-    [found] = Processes(pool).alive()
-    assert found.clock_ahead_ms == pytest.approx(-5 * 3600_000, abs=60_000)
+    [process] = Processes(pool).alive()
+    assert process.clock_ahead_ms == pytest.approx(-5 * 3600_000, abs=60_000)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +56,8 @@ def test_a_host_whose_clock_is_off_is_seen_alive_and_seen_to_be_off(pool: Connec
 )
 def test_what_lies_between_question_and_answer_is_no_offset(told_s: int, offset_s: int) -> None:
     told = NOON + timedelta(seconds=told_s)
-    found = clock_offset(told, asked_at=NOON, answered_at=NOON + timedelta(seconds=2))
-    assert found == timedelta(seconds=offset_s)
+    offset = clock_offset(told, asked_at=NOON, answered_at=NOON + timedelta(seconds=2))
+    assert offset == timedelta(seconds=offset_s)
 
 
 def _count(pool: ConnectionPool) -> int:

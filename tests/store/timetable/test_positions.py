@@ -40,11 +40,13 @@ def test_the_place_counts_whoever_joins_call_before(
     add(pool, "ONBOARD", now, "onboarding")
     add(pool, "MANUAL", now + MINUTE, "manual")
     rule = SeatRule(seats=14, slack=timedelta(minutes=20))
-    expected = [each.sku for each in join_call(Schedule(pool).front(now, limit=50), now, rule)]
+    expected = [
+        candidate.sku for candidate in join_call(Schedule(pool).front(now, limit=50), now, rule)
+    ]
     places = {
-        each.sku: each.ahead_count
-        for each in ListingPositions(pool).sample(now)
-        if not each.has_more
+        candidate.sku: candidate.ahead_count
+        for candidate in ListingPositions(pool).sample(now)
+        if not candidate.has_more
     }
     assert sorted(places, key=places.__getitem__) == expected
     assert sorted(places.values()) == list(range(14))
@@ -57,7 +59,9 @@ def test_two_sellers_of_one_sku_take_one_place(pool: ConnectionPool, clock: Virt
     add(pool, "LAST", now)
     (last,) = ListingPositions(pool).of_sku(Sku("LAST"), now)
     assert last.ahead_count == 1
-    assert [each.ahead_count for each in ListingPositions(pool).of_sku(Sku("TWICE"), now)] == [0, 0]
+    assert [
+        candidate.ahead_count for candidate in ListingPositions(pool).of_sku(Sku("TWICE"), now)
+    ] == [0, 0]
 
 
 def test_those_under_a_lease_or_parked_are_not_in_the_queue(

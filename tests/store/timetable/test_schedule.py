@@ -53,7 +53,7 @@ def quoted(*skus: str, price: int = 10, quantity: int = 5) -> Reply:
 
 
 def settle(schedule: Schedule, listings: list[Listing], reply: Reply, now: datetime) -> int:
-    settlements = [JUDGE.settle(each, reply, now, STANDING) for each in listings]
+    settlements = [JUDGE.settle(listing, reply, now, STANDING) for listing in listings]
     return schedule.settle(settlements, now=now, call_id=CALL)
 
 
@@ -77,15 +77,15 @@ def test_the_front_holds_the_next_due_of_every_priority_and_no_leased_or_inactiv
     ask("UPDATE product_sync_schedule SET is_active = false WHERE sku = 'P9'")
     claim(schedule, now, "P10")
     front = schedule.front(now, limit=5)
-    assert {each.priority for each in front} == {
+    assert {candidate.priority for candidate in front} == {
         Priority.MANUAL,
         Priority.SCHEDULED,
         Priority.RETRY,
     }
     assert len(front) == 7
-    everything = {each.sku for each in schedule.front(now, limit=100)}
+    everything = {candidate.sku for candidate in schedule.front(now, limit=100)}
     assert everything == {f"P{n}" for n in range(40)} - {"P9", "P10"}
-    rest = {each.sku for each in schedule.front(now, limit=100, without={Sku("P1")})}
+    rest = {candidate.sku for candidate in schedule.front(now, limit=100, without={Sku("P1")})}
     assert rest == everything - {"P1"}
 
 
@@ -96,8 +96,8 @@ def test_the_front_can_leave_out_listings_of_a_failed_call(
     enter(pool, now, ("a", "P1"), ("a", "P2"))
     (listing,) = claim(schedule, now, "P1")
     schedule.release([listing], suspicion={listing.id: 1})
-    assert {each.sku for each in schedule.front(now, limit=9)} == {"P1", "P2"}
-    assert {each.sku for each in schedule.front(now, limit=9, only_clean=True)} == {"P2"}
+    assert {candidate.sku for candidate in schedule.front(now, limit=9)} == {"P1", "P2"}
+    assert {candidate.sku for candidate in schedule.front(now, limit=9, only_clean=True)} == {"P2"}
 
 
 def test_a_claim_takes_the_listing_of_every_seller_and_no_worker_can_take_it_again(
@@ -106,8 +106,8 @@ def test_a_claim_takes_the_listing_of_every_seller_and_no_worker_can_take_it_aga
     now = clock.now()
     enter(pool, now, ("a", "P1"), ("b", "P1"), ("a", "P2"))
     first = claim(schedule, now, "P1")
-    assert {each.user_id for each in first} == {"a", "b"}
-    assert {each.sku for each in claim(schedule, now, "P1", "P2", owner="w2")} == {"P2"}
+    assert {listing.user_id for listing in first} == {"a", "b"}
+    assert {listing.sku for listing in claim(schedule, now, "P1", "P2", owner="w2")} == {"P2"}
 
 
 def test_a_settled_read_writes_schedule_state_and_events_together(
@@ -248,7 +248,7 @@ def test_released_seats_are_as_due_as_before_and_carry_their_suspicion(
     now = clock.now()
     enter(pool, now, ("a", "P1"), ("a", "P2"))
     before = ask("SELECT sku, next_sync_at, priority FROM product_sync_schedule ORDER BY sku")
-    listings = sorted(claim(schedule, now, "P1", "P2"), key=lambda each: each.sku)
+    listings = sorted(claim(schedule, now, "P1", "P2"), key=lambda listing: listing.sku)
     assert schedule.release(listings, suspicion={listings[0].id: 3}) == 2
     assert schedule.release(listings, suspicion={}) == 0, "a second release finds nothing"
     rows = ask(
@@ -280,7 +280,7 @@ def test_one_sellers_settle_never_touches_anothers_listing(
 ) -> None:
     now = clock.now()
     enter(pool, now, ("a", "P1"), ("b", "P1"))
-    ours = [each for each in claim(schedule, now, "P1") if each.user_id == "a"]
+    ours = [listing for listing in claim(schedule, now, "P1") if listing.user_id == "a"]
     settle(schedule, ours, quoted("P1"), now)
     assert ask("SELECT user_id FROM listing_state") == [("a",)]
     assert ask("SELECT sync_status FROM product_sync_schedule WHERE user_id = 'b'") == [
@@ -294,7 +294,7 @@ def test_a_statement_that_fails_writes_nothing_of_the_settlement(
     now = clock.now()
     enter(pool, now, ("a", "P1"))
     listings = claim(schedule, now, "P1")
-    settlements = [JUDGE.settle(each, quoted("P1"), now, STANDING) for each in listings]
+    settlements = [JUDGE.settle(listing, quoted("P1"), now, STANDING) for listing in listings]
     with pytest.raises(StoreError):
         schedule.settle(settlements, now=now, call_id="not a call")
     assert ask("SELECT sync_status FROM product_sync_schedule") == [("syncing",)]

@@ -38,7 +38,7 @@ def test_a_part_that_is_being_published_is_staged_with_its_raw_reply(
     enter(pool, now, ("a", "P1"), ("b", "P1"))
     request(ask, "a")
     listings = claim(schedule, now, "P1")
-    assert {each.user_id: each.batch_id for each in listings} == {"a": BATCH, "b": None}
+    assert {listing.user_id: listing.batch_id for listing in listings} == {"a": BATCH, "b": None}
     settle(schedule, listings, worded(), now)
     rows = ask(
         "SELECT user_id, status, reason, title, vendor, list_price, net_price, price,"
@@ -53,7 +53,7 @@ def test_a_part_that_is_being_published_is_staged_with_its_raw_reply(
     raw = ask("SELECT user_id, sku, batch_id::text, raw_payload, created_at FROM boeing_raw_data")
     assert raw == [("a", "P1", BATCH, {"name": "Seal", "listPrice": "10"}, now)]
     assert ask("SELECT count(*) FROM listing_state WHERE push_at = %s", now) == [(2,)]
-    assert {each.batch_id for each in claim(schedule, now, "P1")} == {None}, "staged once"
+    assert {listing.batch_id for listing in claim(schedule, now, "P1")} == {None}, "staged once"
 
 
 def test_a_part_that_was_read_before_it_is_published_is_still_pushed(

@@ -313,7 +313,9 @@ def move(timetable: Timetable, policy: Policy, now: datetime = NOW, **requested_
     )
 
 
-@pytest.mark.parametrize("policy", (Rolling(), Anchored(), Split()), ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "policy", (Rolling(), Anchored(), Split()), ids=lambda listing: listing.name
+)
 def test_a_moved_listing_is_due_in_its_new_slot_and_the_history_tells(
     pool: ConnectionPool, timetable: Timetable, ask: Ask, policy: Policy
 ) -> None:
