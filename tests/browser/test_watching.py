@@ -41,7 +41,7 @@ def test_a_wrong_key_is_told_and_the_right_one_still_logs_in(
     page.goto(house.url)
     page.get_by_label("Key").fill("hw_wrong")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("This key opens nothing")
+    expect(page.get_by_role("alert")).to_contain_text("This API key is invalid")
     expect(page.get_by_label("Key")).to_have_value("")
     page.get_by_label("Key").fill(house.key())
     page.keyboard.press("Enter")

@@ -177,7 +177,7 @@ def test_wrong_logins_are_throttled_with_words_and_a_right_one_is_forgiven(
     for _ in range(TRIES_MAX - 1):
         answer = site.post("/login", data=wrong)
         assert answer.status_code == 401
-        assert "This key opens nothing" in answer.text
+        assert "This API key is invalid" in answer.text
     log_in(site, key)
     site.cookies.clear()
     for _ in range(TRIES_MAX):

@@ -1,4 +1,4 @@
-"""How values read on the page: times, spans, money, and the words of the ledger."""
+"""Template filters: times, durations, money, and labels."""
 
 import hashlib
 import shlex
@@ -27,7 +27,7 @@ RESULTS = {"oauth": "sign-in", "part_token": "part token", "ok": "read", "begun"
 COUNTED_MAX = 10_000
 TENTHS_BELOW_S = 10
 DOES = {"run": "the work, page and API", "worker": "the work", "api": "page and API"}
-# A process gives a sign of life every half minute, and may be late once.
+# A process sends a heartbeat every half minute, and may miss one.
 HEARD_WITHIN = timedelta(seconds=75)
 LIMIT_NEAR = 3
 PRICES = {"list_price": "", "price": "", "net_price": "cost ", "cost": "cost "}
@@ -48,11 +48,11 @@ class ShownPart(Protocol):
 
     @property
     def user_id(self) -> SellerId:
-        """Whose it is."""
+        """The seller."""
 
     @property
     def sku(self) -> Sku:
-        """Which part."""
+        """The part number."""
 
 
 def clock_time(at: datetime) -> str:
@@ -61,7 +61,7 @@ def clock_time(at: datetime) -> str:
 
 
 def ago(at: datetime | None, now: datetime) -> str:
-    """Write how long ago something was, or how soon it will be."""
+    """Return "3 min ago" or "in 3 min"."""
     if at is None:
         return "never"
     if at > now:
@@ -70,42 +70,42 @@ def ago(at: datetime | None, now: datetime) -> str:
 
 
 def since(at: datetime | None, now: datetime) -> str:
-    """Write how long ago something was that cannot be still to come, whichever clock says so."""
+    """Return "3 min ago"; a time that is in the future by another clock counts as now."""
     return ago(None if at is None else min(at, now), now)
 
 
 def does(process: Process) -> str:
-    """Say what a process is for."""
+    """Return what a process does."""
     return DOES.get(process.verb, process.verb)
 
 
 def is_silent(process: Process, now: datetime) -> bool:
-    """Tell whether a process should have been heard of again by now."""
+    """Return True if a process has missed its heartbeat."""
     return now - process.seen_at > HEARD_WITHIN
 
 
 def age(at: datetime | None, now: datetime) -> str:
-    """Write how old something is."""
+    """Return an age."""
     return "none yet" if at is None else format_duration(now - at)
 
 
 def money(amount: Decimal | None) -> str:
-    """Write a price with cents."""
+    """Return a price with cents."""
     return "none" if amount is None else f"{amount.quantize(CENT):,}"
 
 
 def number(count: float | None) -> str:
-    """Write a whole number in groups of three; a count that stopped at its bound says so."""
+    """Return a whole number with thousands separators."""
     return "none" if count is None else f"{count:,.0f}"
 
 
 def bounded(count: int) -> str:
-    """Write a count that stops at a bound."""
+    """Return a count, with a plus sign where counting stopped at its maximum."""
     return f"{count:,}+" if count >= COUNTED_MAX else f"{count:,}"
 
 
 def percent(share: float | None) -> str:
-    """Write a share; 100 % only when nothing is missing."""
+    """Return a share in percent; 100 % only if nothing is missing."""
     if share is None:
         return "none yet"
     shown = min(share * 100, 99.9) if share < 1 else 100.0
@@ -113,7 +113,7 @@ def percent(share: float | None) -> str:
 
 
 def countdown(at: datetime | None, now: datetime) -> str:
-    """Write the time left as a timetable would: 2:05, or 1:02:05."""
+    """Return the time left as 2:05 or 1:02:05."""
     left_s = 0 if at is None else max(0, int((at - now).total_seconds()))
     hours, rest = divmod(left_s, 3600)
     minutes, seconds = divmod(rest, 60)
@@ -121,7 +121,7 @@ def countdown(at: datetime | None, now: datetime) -> str:
 
 
 def lag(seconds: float | None) -> str:
-    """Write how long something took; tenths matter while it is quick."""
+    """Return how long something took, in tenths of a second if it was quick."""
     if seconds is None:
         return "none yet"
     return (
@@ -132,34 +132,34 @@ def lag(seconds: float | None) -> str:
 
 
 def fate(change: ObservedChange) -> str:
-    """Name what became of a change in its shop."""
+    """Return the label for what happened to a change in its shop."""
     return FATES[change.fate]
 
 
 def decide(held: HeldListing) -> str:
-    """Write the command by which a person decides about a held change."""
+    """Return the command that decides a held change."""
     verb = "approve" if held.can_approve else "publish" if held.price_old is None else "reject"
     dashes = ["--"] if held.sku.startswith("-") else []
     return shlex.join(["headway", verb, "--seller", held.user_id, *dashes, held.sku])
 
 
 def result(text: str) -> str:
-    """Name what the ledger calls a result."""
+    """Return the label of a result in the call ledger."""
     return RESULTS.get(text, text)
 
 
 def sentence(text: str) -> str:
-    """Begin with a capital, and leave the rest as it is."""
+    """Return the text with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 
 def platform(name: PlatformName) -> str:
-    """Write a platform as it writes itself."""
+    """Return a platform's own spelling of its name."""
     return name.value.capitalize()
 
 
 def connect(account: AccountView) -> str:
-    """Write the command by which a lost account is connected again."""
+    """Return the command that reconnects an account."""
     shop = "etsy" if account.platform is PlatformName.ETSY else account.shop
     words = ["headway", "connect", shop, "--seller", account.user_id]
     if account.platform is PlatformName.PRINTIFY:
@@ -168,41 +168,41 @@ def connect(account: AccountView) -> str:
 
 
 def curve(budget: Budget) -> dict[str, object]:
-    """Return what the page's script draws of a quota: instants in seconds."""
+    """Return the chart data of a quota; times are in seconds."""
     return {
         "limit": budget.limit,
-        "past": [[round(each.at.timestamp()), each.used] for each in budget.past],
-        "next": [[round(each.at.timestamp()), each.used] for each in budget.forecast.points],
-        "hours": [[round(each.hour.timestamp()), each.used] for each in budget.hours],
+        "past": [[round(point.at.timestamp()), point.used] for point in budget.past],
+        "next": [[round(point.at.timestamp()), point.used] for point in budget.forecast.points],
+        "hours": [[round(hour.hour.timestamp()), hour.used] for hour in budget.hours],
     }
 
 
-def part_url(each: ShownPart) -> str:
-    """Return where a listing is explained."""
-    # A browser takes these two for folders, however they are written.
-    if each.sku in {".", ".."}:
-        return f"/parts/?sku={each.sku}&seller={path(each.user_id)}"
-    return f"/parts/{path(each.sku)}?seller={path(each.user_id)}"
+def part_url(listing: ShownPart) -> str:
+    """Return the address of a listing's page."""
+    # A browser takes these two for folders, however they are encoded.
+    if listing.sku in {".", ".."}:
+        return f"/parts/?sku={listing.sku}&seller={path(listing.user_id)}"
+    return f"/parts/{path(listing.sku)}?seller={path(listing.user_id)}"
 
 
 def path(text: str) -> str:
-    """Write a text as one piece of an address, whatever is in it."""
+    """Return a text encoded as one segment of a path."""
     return quote(text, safe="")
 
 
-def put(given: dict[str, object], name: str, value: object) -> dict[str, object]:
-    """Return the same with one thing more."""
-    return {**given, name: value}
+def put(values: dict[str, object], name: str, value: object) -> dict[str, object]:
+    """Return the values with one more."""
+    return {**values, name: value}
 
 
 def anchor(*words: object) -> str:
-    """Return an id of the page for anything: always the same, and without a blank."""
-    told = "\x1f".join(str(each) for each in words)
-    return "i" + hashlib.sha256(told.encode()).hexdigest()[:12]
+    """Return a stable element id for any values."""
+    key = "\x1f".join(str(word) for word in words)
+    return "i" + hashlib.sha256(key.encode()).hexdigest()[:12]
 
 
 def seat_reason(seat: Seat, now: datetime) -> str:
-    """Say in a merchant's words why a part has its seat."""
+    """Return why a part is in the call, in a merchant's words."""
     due = "due" if seat.due_at is None else f"due {ago(seat.due_at, now)}"
     return {
         Priority.MANUAL: "asked for by a person",
@@ -214,14 +214,14 @@ def seat_reason(seat: Seat, now: datetime) -> str:
 
 
 def happened(kind: str) -> str:
-    """Write an event's kind in words."""
+    """Return the label of an event's kind."""
     return sentence(kind.replace("shopify", "shop").replace("_", " "))
 
 
 def difference(event: HistoryEvent) -> str:
-    """Write what an event changed, from what to what, as far as it was a price or a stock."""
+    """Return what an event changed in prices and stock, from the old to the new value."""
     old, new = event.old or {}, event.new or {}
-    told = []
+    parts = []
     for name, word in (
         ("list_price", ""),
         ("price", ""),
@@ -230,11 +230,11 @@ def difference(event: HistoryEvent) -> str:
         ("stock_status", ""),
     ):
         if new.get(name) is not None and old.get(name) != new.get(name):
-            told.append(f"{word}{_from(old.get(name))}{new[name]}")
+            parts.append(f"{word}{_from(old.get(name))}{new[name]}")
     before, after = _stock(old), _stock(new)
     if after is not None and before != after:
-        told.append(f"stock {_from(before)}{after}")
-    return ", ".join(told)
+        parts.append(f"stock {_from(before)}{after}")
+    return ", ".join(parts)
 
 
 def _from(value: object) -> str:
@@ -242,21 +242,21 @@ def _from(value: object) -> str:
 
 
 def _stock(values: Mapping[str, Any]) -> int | None:
-    found = values.get("quantities")
-    return sum(found.values()) if isinstance(found, dict) else None
+    quantities = values.get("quantities")
+    return sum(quantities.values()) if isinstance(quantities, dict) else None
 
 
 def prices(points: Sequence[SeriesPoint]) -> dict[str, object]:
-    """Return what the page's script draws of a listing's past: a step for each point."""
+    """Return the chart data of a listing's prices and stock."""
     return {
-        "supplier": [[_epoch_s(each.at), _float(each.supplier_price)] for each in points],
-        "shop": [[_epoch_s(each.at), _float(each.shop_price)] for each in points],
-        "stock": [[_epoch_s(each.at), each.supplier_quantity] for each in points],
+        "supplier": [[_epoch_s(point.at), _float(point.supplier_price)] for point in points],
+        "shop": [[_epoch_s(point.at), _float(point.shop_price)] for point in points],
+        "stock": [[_epoch_s(point.at), point.supplier_quantity] for point in points],
     }
 
 
 def shares(series: Sequence[Freshness]) -> list[list[float | None]]:
-    """Return the share fresh at each sample, in per cent."""
+    """Return the fresh share at each sample, in percent."""
     return [
         [_epoch_s(each.at), None if each.fresh_share is None else round(100 * each.fresh_share, 2)]
         for each in series
@@ -275,18 +275,20 @@ def oldest(series: Sequence[Freshness]) -> list[list[float | None]]:
 
 
 def two_days(day: DayTimetable, limit: int) -> dict[str, object]:
-    """Return what the page's script draws of the timetable.
+    """Return the chart data of the timetable.
 
-    A limit that is far away would make every bar a dash: then it is left to words.
+    A limit far above the bars would flatten them, so it is left out then.
     """
-    counts = [each.calls for each in day.made] + [each.calls for each in day.planned]
+    counts = [hour.calls for hour in day.made] + [hour.calls for hour in day.planned]
     most = max(counts, default=0)
     return {
         "limit": limit if most * LIMIT_NEAR >= limit else None,
         "now": _epoch_s(day.now),
-        "made": [[_epoch_s(each.at), each.calls] for each in day.made],
-        "planned": [[_epoch_s(each.at), each.calls] for each in day.planned],
-        "windows": [[_epoch_s(each.opens_at), _epoch_s(each.closes_at)] for each in day.windows],
+        "made": [[_epoch_s(hour.at), hour.calls] for hour in day.made],
+        "planned": [[_epoch_s(hour.at), hour.calls] for hour in day.planned],
+        "windows": [
+            [_epoch_s(window.opens_at), _epoch_s(window.closes_at)] for window in day.windows
+        ],
     }
 
 
@@ -299,7 +301,7 @@ def _float(amount: Decimal | None) -> float | None:
 
 
 def epoch_ms(at: datetime | None) -> int | None:
-    """Return what the page's script counts in."""
+    """Return the time in milliseconds, as JavaScript counts it."""
     return None if at is None else int(at.timestamp() * 1000)
 
 

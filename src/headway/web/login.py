@@ -22,26 +22,26 @@ from headway.web.problems import Handle, problem
 
 FORM_BYTES_MAX = 4096
 LATER = "Load this page again in a minute."
-WRONG_KEY = "This key opens nothing: it is mistyped, was revoked, or is over."
+WRONG_KEY = "This API key is invalid, was revoked, or has expired."
 DEAD_LINK = "This link was used before, or is too old. Make a new one: headway key link."
 NOTHING = "Paste a key into the field."
 
 
 def router(gate: AuthenticationGate, pages: Environment) -> APIRouter:
-    """Make the routes of one site."""
-    operations = _Door(gate, pages)
+    """Return the login and logout routes."""
+    login = _LoginPages(gate, pages)
     routes = APIRouter(include_in_schema=False)
-    routes.add_api_route("/login", operations.ask, methods=["GET"])
-    routes.add_api_route("/login", operations.show_key, methods=["POST"])
-    routes.add_api_route("/login/{link}", operations.open_link, methods=["GET"])
-    routes.add_api_route("/logout", operations.leave, methods=["POST"])
+    routes.add_api_route("/login", login.ask, methods=["GET"])
+    routes.add_api_route("/login", login.show_key, methods=["POST"])
+    routes.add_api_route("/login/{link}", login.open_link, methods=["GET"])
+    routes.add_api_route("/logout", login.leave, methods=["POST"])
     return routes
 
 
 class PageRoute(APIRoute):
-    """A route of the page: a browser that nobody logged in is sent to the login.
+    """A route of the page: a browser without a session is redirected to the login.
 
-    Without a database nobody can be known, so the page comes as it is for nobody.
+    While the database does not answer, the page is rendered for an unknown visitor.
     """
 
     def get_route_handler(self) -> Handle:
@@ -70,15 +70,15 @@ class PageRoute(APIRoute):
         return guarded
 
 
-class _Door:
-    """The login page, and what it leads to."""
+class _LoginPages:
+    """The handlers of the login and logout routes."""
 
     def __init__(self, gate: AuthenticationGate, pages: Environment) -> None:
         self._gate = gate
         self._pages = pages
 
     def ask(self, request: Request) -> Response:
-        """Show the page, or let through who is logged in already."""
+        """Show the login page, or redirect a browser that has a session."""
         onward = _onward(request.query_params.get("next", ""))
         try:
             visitor = self._gate.visitor(request)
@@ -89,7 +89,7 @@ class _Door:
         return self._page(200, "", onward=onward)
 
     async def show_key(self, request: Request) -> Response:
-        """Take a key out of the form."""
+        """Log in with the key from the form."""
         body = await read_body(request, bytes_max=FORM_BYTES_MAX)
         if isinstance(body, Response):
             return body
@@ -104,7 +104,7 @@ class _Door:
         return await run_in_threadpool(self._let_in, request, find, WRONG_KEY, onward)
 
     def open_link(self, request: Request, link: str) -> Response:
-        """Take a link; a browser that only looks ahead does not use it up."""
+        """Log in with a one-time link; a prefetch does not use it up."""
         if "prefetch" in request.headers.get("sec-purpose", ""):
             return self._page(503, LATER, onward="/")
         try:
@@ -115,12 +115,12 @@ class _Door:
         def find() -> AccessGrant | None:
             return self._gate.access.take_link(link, now=self._gate.now())
 
-        # Opened again where it was used: there is nothing to complain of.
+        # The link was opened again in the browser that used it: no error.
         is_known = visitor is not None and visitor.csrf is not None
         return self._let_in(request, find, DEAD_LINK, "/", is_known=is_known)
 
     async def leave(self, request: Request) -> Response:
-        """End the session, if our own page asks for it."""
+        """End the session if the request comes from our own page."""
         body = await read_body(request, bytes_max=FORM_BYTES_MAX)
         if isinstance(body, Response):
             return body
@@ -151,7 +151,7 @@ class _Door:
         *,
         is_known: bool = False,
     ) -> Response:
-        """Log a browser in as whom `find` returns; None is a wrong try, of whom we do not know."""
+        """Log the browser in as the principal that `find` returns; None is a failed try."""
         gate, address = self._gate, address_of(request)
         try:
             gate.require_own_page(request)
@@ -175,10 +175,10 @@ class _Door:
         return reply
 
     def _page(
-        self, status: int, said: str, *, onward: str, headers: Mapping[str, str] | None = None
+        self, status: int, message: str, *, onward: str, headers: Mapping[str, str] | None = None
     ) -> Response:
         html = self._pages.get_template("login.html").render(
-            said=said[:1].upper() + said[1:], onward=onward
+            message=message[:1].upper() + message[1:], onward=onward
         )
         return HTMLResponse(html, status_code=status, headers=headers)
 
@@ -194,10 +194,10 @@ def _login_path(request: Request) -> str:
     return "/login" if path == "/" else f"/login?next={quote(path + query, safe='')}"
 
 
-def _onward(asked: str) -> str:
-    """Return where to go after the login: a page of ours, whatever was asked."""
-    is_ours = asked.startswith("/") and not asked.startswith(("//", "/\\"))
-    return asked if is_ours and asked.isprintable() and asked.isascii() else "/"
+def _onward(path: str) -> str:
+    """Return the path to open after the login; "/" unless it is a path of this site."""
+    is_ours = path.startswith("/") and not path.startswith(("//", "/\\"))
+    return path if is_ours and path.isprintable() and path.isascii() else "/"
 
 
 def _form(body: bytes) -> dict[str, str]:

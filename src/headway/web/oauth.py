@@ -51,7 +51,7 @@ NEW_LINK = "Ask for a new link: headway connect."
 
 
 class _RefusedError(Exception):
-    """Why a person is turned away, in words for that person."""
+    """The reason why the connection was refused, for the person in the browser."""
 
     def __init__(self, status: int, title: str, text: str) -> None:
         super().__init__(title)
@@ -59,15 +59,15 @@ class _RefusedError(Exception):
 
 
 def router(app: App, pages: Environment) -> APIRouter:
-    """Make the routes of one application; none while nobody knows where browsers reach it."""
+    """Return the routes of one application; none while HEADWAY_PUBLIC_URL is not set."""
     routes = APIRouter(include_in_schema=False)
     if not app.settings.public_url:
         return routes
     for platform in app.consents:
         flow = _Flow(app, platform)
         path = f"/connect/{platform}"
-        routes.add_api_route(path, _told(pages, flow.start), methods=["GET"])
-        routes.add_api_route(f"{path}/callback", _told(pages, flow.finish), methods=["GET"])
+        routes.add_api_route(path, _endpoint(pages, flow.start), methods=["GET"])
+        routes.add_api_route(f"{path}/callback", _endpoint(pages, flow.finish), methods=["GET"])
     return routes
 
 
@@ -117,7 +117,7 @@ class _Flow:
         return reply
 
     def finish(self, request: Request, show: Show) -> Response:
-        """Take the person back, change the code for tokens, and connect the shop."""
+        """Exchange the code for tokens and connect the shop."""
         flow, state = self._known(request)
         code = request.query_params.get("code", "")
         if "error" in request.query_params or not code:
@@ -180,7 +180,7 @@ class _Flow:
     def _permitted(
         self, consent: OAuthClient, shop: str, call: Callable[[], T], advice: str = NEW_LINK
     ) -> T:
-        """Make one call within the limits; a person waits a few seconds for a permit, no longer."""
+        """Make one call within the limits; waits a few seconds for a permit at most."""
         resources, limiter = consent.resources(shop), self._app.observed_limiter("connect")
         for each in resources:
             self._app.limiter.know(each)
@@ -214,7 +214,7 @@ class _Flow:
         return answer
 
     def _goes(self, limiter: Limiter, permit: Permit) -> bool:
-        """Wait for the permit's start; False if it does not come after all."""
+        """Wait until the permit may start; return False if it was withdrawn."""
         begun, wait_s = permit.granted, permit.wait_s
         while begun is None:
             self._app.clock.sleep(wait_s)
@@ -231,7 +231,7 @@ class _Flow:
     def _keep(
         self, consent: OAuthClient, flow: OAuthFlow, grant: TokenGrant, found: AuthorizedShop
     ) -> None:
-        """Connect the shop and keep its tokens; without the tokens it is not connected."""
+        """Connect the shop and store its tokens; without tokens it is not connected."""
         app, now = self._app, self._app.clock.now()
         self._accounts.connect(
             flow.user_id,
@@ -261,7 +261,7 @@ class _Flow:
 
 
 def _state(secret: str) -> str:
-    """Return what the platform sees of the cookie."""
+    """Return the OAuth state: a digest of the cookie."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -274,8 +274,8 @@ def _welcome(flow: OAuthFlow) -> str:
     return f"Its orders are pulled for {flow.user_id} from now on. You may close this page."
 
 
-def _told(pages: Environment, handle: Callable[[Request, Show], Response]) -> Endpoint:
-    """Make an endpoint whose every trouble is a page with the right status."""
+def _endpoint(pages: Environment, handle: Callable[[Request, Show], Response]) -> Endpoint:
+    """Return an endpoint that shows every error as a page with the right status."""
 
     def show(status: int, title: str, text: str) -> Response:
         html = pages.get_template("connect.html").render(title=title, text=text)

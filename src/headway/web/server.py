@@ -55,7 +55,7 @@ def address(taken: socket.socket) -> str:
 class SiteServer:
     """Serves a site from a thread until stopped; open streams do not hold it up.
 
-    `proxies` are believed whom they speak for (`X-Forwarded-For`, `-Proto`); nobody else is.
+    Only `proxies` may set `X-Forwarded-For` and `X-Forwarded-Proto`.
     """
 
     def __init__(self, site: FastAPI, taken: socket.socket, *, proxies: str = LOOPBACK) -> None:
@@ -92,10 +92,10 @@ class SiteServer:
 
 def _networks(proxies: str) -> list[str]:
     """Return networks as a server wants them; a socket for both kinds names IPv4 hosts as IPv6."""
-    found = [ip_network(each.strip()) for each in proxies.split(",")]
+    networks = [ip_network(proxy.strip()) for proxy in proxies.split(",")]
     mapped = [
-        f"::ffff:{each.network_address}/{MAPPED_BITS + each.prefixlen}"
-        for each in found
-        if isinstance(each, IPv4Network)
+        f"::ffff:{network.network_address}/{MAPPED_BITS + network.prefixlen}"
+        for network in networks
+        if isinstance(network, IPv4Network)
     ]
-    return [*map(str, found), *mapped]
+    return [*map(str, networks), *mapped]

@@ -23,7 +23,7 @@ from headway.web.sections import more, scene
 
 HERE = Path(__file__).parent
 STREAM_LIFE_S = 600.0
-# So long a stream goes on after a key was revoked or somebody has logged out.
+# A stream ends within so many seconds after its key was revoked or its session ended.
 ASK_AGAIN_S = 10.0
 # Pico draws its arrows and ticks from data: addresses; nothing else may come from elsewhere.
 CSP = (
@@ -53,7 +53,7 @@ def create(
     body_wait_s: float = BODY_WAIT_S,
     wall: Clock | None = None,
 ) -> FastAPI:
-    """Make the site of one application."""
+    """Return the site of one application."""
     drawn = pages.templates(app)
     feed = Feed(
         app,
@@ -99,7 +99,7 @@ def end_streams(site: FastAPI) -> None:
 
 
 class Shield:
-    """Adds the security headers to every reply; nothing but assets may be kept by anybody."""
+    """Adds the security headers to every reply; only assets may be cached."""
 
     def __init__(self, inner: ASGIApp, *, is_https: bool) -> None:
         self._inner = inner
@@ -114,10 +114,10 @@ class Shield:
 
         async def shielded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                told = message.get("headers", [])
-                is_said = any(name.lower() == NO_STORE[0] for name, _ in told)
-                kept = [] if is_asset or is_said else [NO_STORE]
-                message["headers"] = [*told, *more, *kept]
+                headers = message.get("headers", [])
+                has_caching = any(name.lower() == NO_STORE[0] for name, _ in headers)
+                caching = [] if is_asset or has_caching else [NO_STORE]
+                message["headers"] = [*headers, *more, *caching]
             await send(message)
 
         await self._inner(scope, receive, shielded)
