@@ -129,7 +129,7 @@ def reject(
     as_json: AsJson = False,
 ) -> None:
     """Keep the shop's price; the same quote is not held again."""
-    body = changes.Decision(skus=_skus(skus) or (), seller=seller_id(seller), reason=reason)
+    body = changes.Decision(skus=_skus(skus) or [], seller=seller_id(seller), reason=reason)
     with open_client(server) as client:
         _report(client.call(changes.reject, body).listings, as_json=as_json)
 

@@ -13,9 +13,10 @@ from typing import Annotated
 import typer
 from pydantic import SecretStr
 
+from headway import config
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.secret_files import STDIN, secret_text
-from headway.cli.target import Server, collect, open_client, seller_id
+from headway.cli.target import Server, collect, open_client, seller_id, server_of
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.intake import seller_of
 from headway.core.catalog.listings import SellerId
@@ -93,6 +94,10 @@ def connect(
     _refuse_platform(shop, seller)
     name = shop_name(platform, shop)
     _check_files(platform, token_file, refresh_token_file)
+    settings = config.load()
+    if not server_of(server, settings):  # before anybody is asked for a token
+        has_refresh = refresh_token_file is not None
+        shop_operations.require_app(settings, platform, has_refresh=has_refresh)
     access = _token(token_file, f"Access token of {name}")
     refresh = None
     if refresh_token_file is not None or platform is PlatformName.ETSY:

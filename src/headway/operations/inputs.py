@@ -79,7 +79,7 @@ def field_errors(errors: Sequence[Mapping[str, Any]], *, skip: int = 0) -> str:
 
 Instant = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 SkuText = Annotated[Sku, checked(sku_of), Field(examples=["WF338109=K3"])]
-Skus = Annotated[Sequence[SkuText], Field(min_length=1, max_length=SKUS_MAX)]
+Skus = Annotated[list[SkuText], Field(min_length=1, max_length=SKUS_MAX)]
 SellerText = Annotated[SellerId, checked(seller_of), Field(examples=["acme"])]
 SupplierText = Annotated[
     SupplierName, Field(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN, examples=["east"])

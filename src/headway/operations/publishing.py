@@ -54,7 +54,7 @@ class PublishBody(RequestBody):
     """Parts to be put into a seller's shop; the only seller's if none is named."""
 
     model_config = example({"part_numbers": ["WF338109=K3", "AN 960/10L"], "seller": "acme"})
-    part_numbers: Annotated[Sequence[SkuText], Field(min_length=1, max_length=PARTS_MAX)]
+    part_numbers: Annotated[list[SkuText], Field(min_length=1, max_length=PARTS_MAX)]
     seller: SellerText | None = None
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from headway.app import App
+from headway.config import Settings
 from headway.core.access import Need
 from headway.core.accounts.jobs import PlatformName, Tier
 from headway.core.catalog.listings import SellerId, Wait
@@ -231,10 +232,15 @@ def _check_tokens(app: App, platform: PlatformName, access: str, refresh: str | 
         raise InvalidError("refresh_token: Etsy's access tokens live an hour, so it is needed")
     if platform is PlatformName.PRINTIFY and refresh is not None:
         raise InvalidError("a personal token of Printify lives a year and is not refreshed")
+    require_app(settings, platform, has_refresh=refresh is not None)
+
+
+def require_app(settings: Settings, platform: PlatformName, *, has_refresh: bool) -> None:
+    """Raise ConfigError if tokens of this platform need an app that is not in the settings."""
     if platform is PlatformName.ETSY and not settings.etsy_keystring:
         raise ConfigError("Etsy's tokens work only with HEADWAY_ETSY_KEYSTRING; set it")
     can_refresh = settings.shopify_client_id and settings.shopify_client_secret
-    if platform is PlatformName.SHOPIFY and refresh is not None and not can_refresh:
+    if platform is PlatformName.SHOPIFY and has_refresh and not can_refresh:
         raise ConfigError(
             "a refresh token works only with HEADWAY_SHOPIFY_CLIENT_ID and"
             " HEADWAY_SHOPIFY_CLIENT_SECRET; set both"
