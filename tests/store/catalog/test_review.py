@@ -494,8 +494,7 @@ def test_reviving_all_takes_one_sellers_parked_or_everybodys(
     park(ask, P1)
     parked = "UPDATE product_sync_schedule SET sync_status = 'parked', is_active = false"
     ask(parked + " WHERE user_id = 'b' AND sku = 'P1'")
-    assert [(ruling.user_id, ruling.sku) for ruling in review.revive_all(B, now=clock.now())] == [
-        (B, P1)
-    ]
+    (revived,) = review.revive_all(B, now=clock.now())
+    assert (revived.user_id, revived.sku) == (B, P1)
     assert [ruling.user_id for ruling in review.revive_all(None, now=clock.now())] == [A]
     assert review.revive_all(None, now=clock.now()) == []
