@@ -78,7 +78,7 @@ def _endpoint(declared: AnyOperation) -> Callable[..., Any]:
     caller, *others = inspect.signature(function).parameters.values()
     takes_request = any(parameter.name == REQUEST for parameter in others)
 
-    @wraps(function)
+    @wraps(declared.function)
     def endpoint(**arguments: Any) -> Any:  # noqa: ANN401 - FastAPI passes what the signature says
         request, reply = arguments[REQUEST], arguments.pop(REPLY)
         if not takes_request:
