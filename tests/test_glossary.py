@@ -21,16 +21,13 @@ ROWS = [
 METAPHORS = {"seat", "permit", "slot", "lane", "law"}
 # Words of module names that any programmer knows.
 ORDINARY = """
-agreement all answer api app authentication background base beat body celery check child cli
-client clock command config connect connection console core count counter database detection
-doctor embedded engine error excerpt exporter field file flow folder format formatting health
-heartbeat history hour http input launch life lifecycle line link list live location log login
-memory message migrate model monitoring month next notify number oauth observe offset openapi
-optimum outage output pagination paging panel people pool population port position probe problem
-progress prometheus query read receipt record reference registry remote request response result
-review route row rule runbook sampling search selection secret section server serving setting share
-signature site span sparkline speed sql state status store target time token trace transition unit
-url valkey value view web worker write
+agreement authentication background base beat body child cli client clock command config console
+core counter detection doctor embedded error excerpt exporter field flow formatting health
+heartbeat http input launch lifecycle link live memory migrate model monitoring notify offset
+openapi optimum outage output pagination panel people pool population port position problem
+progress query receipt reference registry remote response route runbook sampling search section
+server serving setting signature site sparkline speed sql state status target trace transition
+view web
 """
 
 
