@@ -456,9 +456,9 @@ def load(environ: Mapping[str, str] | None = None, *, file: Path | None = None) 
         elif name.startswith(PREFIXES) and name != "HEADWAY_CONFIG":
             raise ConfigError(f"unknown setting {name}{_suggest(name, known)}")
     # An empty line in an environment file means "not set", never "the current folder".
-    given = {name: value for name, value in values.items() if value != ""}
+    values_set = {name: value for name, value in values.items() if value != ""}
     try:
-        return Settings.model_validate(given)
+        return Settings.model_validate(values_set)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

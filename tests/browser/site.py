@@ -246,7 +246,7 @@ def _live_past(settings: Settings, clock: VirtualClock, pool: ConnectionPool, wo
         ("tick", app.tick().step, None),
     ):
         clock.spawn(
-            partial(run_steps, step, clock, threading.Event(), lambda _n, _t: None, name, bell=rung)
+            partial(run_steps, step, clock, threading.Event(), lambda _n, _t: None, name, wake=rung)
         )
     clock.run(PRICES_MOVE_AT.total_seconds())
     world.catalog.move(HELD, "2.5")

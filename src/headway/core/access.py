@@ -63,13 +63,13 @@ class Principal:
     def require(self, need: Need) -> None:
         """Raise ForbiddenError if it says no."""
         if not self.may(need):
-            whose = "" if self.seller is None else f" of {self.seller}"
-            raise ForbiddenError(f"a {self.role}{whose} may not do this; it needs: {need}")
+            owner = "" if self.seller is None else f" of {self.seller}"
+            raise ForbiddenError(f"a {self.role}{owner} may not do this; it needs: {need}")
 
-    def whose(self, asked: SellerId | None) -> SellerId | None:
+    def whose(self, seller: SellerId | None) -> SellerId | None:
         """Return whose data a request is about, None for everybody's; raises ForbiddenError."""
-        if self.seller is None or asked in {None, self.seller}:
-            return asked if self.seller is None else self.seller
+        if self.seller is None or seller in {None, self.seller}:
+            return seller if self.seller is None else self.seller
         raise ForbiddenError(f"this key belongs to {self.seller}; leave seller out, or name it")
 
 

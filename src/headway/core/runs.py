@@ -82,15 +82,15 @@ def assert_sane(kind: RunKind, request: Mapping[str, Any]) -> None:
 
 def words(run: Run) -> list[str]:
     """Return the command that works it out, word by word."""
-    told = [run.kind.value]
+    arguments = [run.kind.value]
     for name, value in run.request.items():
         if isinstance(value, bool):
-            told += [f"--{name}"] if value else []
+            arguments += [f"--{name}"] if value else []
             continue
         values = value if isinstance(value, list) else [value]
         # One word each, so that a value that begins with a dash is no option.
-        told += [f"--{'fault' if name == 'faults' else name}={one}" for one in values]
+        arguments += [f"--{'fault' if name == 'faults' else name}={item}" for item in values]
     if run.kind is RunKind.SIMULATE:
-        told.append("--progress=json")
+        arguments.append("--progress=json")
     # Here, whatever server the settings name: it might be this very one, which would ask itself.
-    return [*told, "--server=", "--json"]
+    return [*arguments, "--server=", "--json"]

@@ -29,7 +29,7 @@ WORKERS_MAX = 10_000
 class DispatchLeasesPort(Protocol):
     """Leases on dispatching subjects."""
 
-    def take(self, wanted: Sequence[Subject], *, life: timedelta) -> list[DispatchLease]:
+    def take(self, subjects: Sequence[Subject], *, life: timedelta) -> list[DispatchLease]:
         """Take the leases of subjects without a message under way; each may be sent one now."""
 
     def take_up(self, dispatch_lease: DispatchLease, *, life: timedelta) -> DispatchLease | None:
@@ -85,7 +85,7 @@ class Worker(Protocol):
     def detach(self) -> Carried | None:
         """Return the work in progress, so that another worker can continue with it."""
 
-    def resume(self, carried: Carried) -> None:
+    def resume(self, state: Carried) -> None:
         """Continue the work of another worker."""
 
 
@@ -173,12 +173,12 @@ class Dispatcher:
             if dispatch_lease.carried is not None:
                 worker.resume(dispatch_lease.carried)
             wait = self._run_slices(worker, subject)
-            carried = worker.detach()
+            state = worker.detach()
         finally:
             with self._lock:
                 del self._carried[id(dispatch_lease)]
         self._keep_worker(subject, worker)
-        self._pass_on(dispatch_lease, wait, carried)
+        self._pass_on(dispatch_lease, wait, state)
 
     def _run_slices(self, worker: Worker, subject: Subject) -> timedelta:
         """Do steps while there is something to do; return how long there is not."""
@@ -200,13 +200,13 @@ class Dispatcher:
         return NONE
 
     def _pass_on(
-        self, dispatch_lease: DispatchLease, wait: timedelta, carried: Carried | None
+        self, dispatch_lease: DispatchLease, wait: timedelta, state: Carried | None
     ) -> None:
         """Release the dispatch lease; send the next message at once if the next step is near."""
-        has_more = carried is not None or not wait
+        has_more = state is not None or not wait
         is_sent = has_more and wait <= self._rule.hop and not self._stopping.is_set()
         rest = wait + self._rule.life if is_sent else wait
-        if self._dispatch_leases.rest(dispatch_lease, wait=rest, carried=carried) and is_sent:
+        if self._dispatch_leases.rest(dispatch_lease, wait=rest, carried=state) and is_sent:
             self._send(dispatch_lease, wait)
 
     def _keep_worker(self, subject: Subject, worker: Worker) -> None:
@@ -259,7 +259,9 @@ class TickLoop:
         now = self._clock.now()
         if now >= self._tick_at:
             self._tick_at = self._tick().until
-        for dispatch_lease in self._dispatch_leases.take(self._wanted(now), life=self._rule.life):
+        for dispatch_lease in self._dispatch_leases.take(
+            self._candidates(now), life=self._rule.life
+        ):
             self._send(dispatch_lease, NONE)
         next_in = self._dispatch_leases.next_in()
         wait = self._rule.look if next_in is None else min(self._rule.look, next_in)
@@ -281,14 +283,14 @@ class TickLoop:
         self._dispatch_lease = self._dispatch_leases.take_up(taken[0], life=life) if taken else None
         return self._dispatch_lease is not None
 
-    def _wanted(self, now: datetime) -> list[Subject]:
+    def _candidates(self, now: datetime) -> list[Subject]:
         """Return what a message may be needed for: what is due, or carries something that is."""
         every = self._verify_every
         verified_before = None if every is None else now - every
         shops = self._shops.idle_shops(
             now, verified_before=verified_before, limit=self._rule.shops_max
         )
-        wanted = [
+        subjects = [
             *self._dispatch_leases.waking(limit=self._rule.shops_max),
             *_places(Verb.FETCH, SUPPLIER, self._rule.fetches),
             *(
@@ -298,19 +300,19 @@ class TickLoop:
             *(Subject(verb=Verb.PUSH, provider=STOREFRONT, which=shop.id) for shop in shops),
             *self._pulls(now),
         ]
-        return list(dict.fromkeys(wanted))
+        return list(dict.fromkeys(subjects))
 
     def _pulls(self, now: datetime) -> list[Subject]:
         """Return a free place for every due job that no worker is on the way to."""
         due = self._jobs.due_places(now, limit=self._rule.pulls)
         living = set(self._dispatch_leases.living(Verb.PULL))
-        wanted: list[Subject] = []
+        subjects: list[Subject] = []
         for platform, (due_count, running) in due.items():
             places = _places(Verb.PULL, platform.value, self._rule.pulls)
             free = [place for place in places if place not in living]
             on_the_way = max(0, len(places) - len(free) - running)
-            wanted += free[: max(0, due_count - on_the_way)]
-        return wanted
+            subjects += free[: max(0, due_count - on_the_way)]
+        return subjects
 
 
 def _places(verb: Verb, provider: str, count: int) -> list[Subject]:

@@ -44,8 +44,8 @@ def _foreseen(answer: Explanation, joins_call_at: datetime | None, now: datetime
     """Add when it will be in a call, where that can be foreseen."""
     if joins_call_at is None:
         return answer
-    said = format_time(joins_call_at, now)
-    more = "" if said in answer.sentence else f" It is read at about {said}."
+    when = format_time(joins_call_at, now)
+    more = "" if when in answer.sentence else f" It is read at about {when}."
     return replace(answer, sentence=answer.sentence + more, until=max(now, joins_call_at))
 
 
@@ -194,7 +194,7 @@ def _closed(position: ListingPosition, queue: SupplierQueue, now: datetime) -> E
         return Explanation(
             state=ListingState.NO_ANSWER,
             sentence=(
-                f"{_wanted(position, now)}, but the supplier does not answer"
+                f"{_due_at(position, now)}, but the supplier does not answer"
                 f" ({queue.breaker.reason or 'no reason given'}); the next try is at"
                 f" {format_time(blocked_until, now)}."
             ),
@@ -205,7 +205,7 @@ def _closed(position: ListingPosition, queue: SupplierQueue, now: datetime) -> E
         return Explanation(
             state=ListingState.TOLD_TO_WAIT,
             sentence=(
-                f"{_wanted(position, now)}, but calls wait"
+                f"{_due_at(position, now)}, but calls wait"
                 f" ({queue.pause_reason or 'no reason given'}) until"
                 f" {format_time(queue.paused_until, now)}."
             ),
@@ -224,7 +224,7 @@ def _seat_rule(position: ListingPosition, queue: SupplierQueue, now: datetime) -
         return Explanation(
             state=ListingState.COMPANY,
             sentence=(
-                f"{_wanted(position, now)}; waits for company until {format_time(leaves_at, now)}"
+                f"{_due_at(position, now)}; waits for company until {format_time(leaves_at, now)}"
                 " at"
                 f" the latest ({len(due)} of {queue.rule.seats} seats taken)."
             ),
@@ -235,7 +235,7 @@ def _seat_rule(position: ListingPosition, queue: SupplierQueue, now: datetime) -
         return Explanation(
             state=ListingState.PERMIT,
             sentence=(
-                f"{_wanted(position, now)}; it has a seat in the next call, which may leave at"
+                f"{_due_at(position, now)}; it has a seat in the next call, which may leave at"
                 f" {format_time(leaves_at, now)}."
             ),
             until=leaves_at,
@@ -257,7 +257,7 @@ def _later(
         return Explanation(
             state=ListingState.SUSPECT,
             sentence=(
-                f"{_wanted(position, now)}, but it was in a call {_times(position.suspicion)} when"
+                f"{_due_at(position, now)}, but it was in a call {_times(position.suspicion)} when"
                 " it"
                 f" failed, so it shares a call with at most {others} others like it; it may be read"
                 f" from {format_time(until, now)}."
@@ -269,7 +269,7 @@ def _later(
     return Explanation(
         state=ListingState.PERMIT,
         sentence=(
-            f"{_wanted(position, now)}; {ahead} go before it, and with a call every"
+            f"{_due_at(position, now)}; {ahead} go before it, and with a call every"
             f" {_seconds(queue.pace)} its seat comes at about {format_time(until, now)}"
             f"{' at the earliest' if has_more else ''}."
         ),
@@ -278,7 +278,7 @@ def _later(
     )
 
 
-def _wanted(position: ListingPosition, now: datetime) -> str:
+def _due_at(position: ListingPosition, now: datetime) -> str:
     if position.priority in URGENT:
         return f"Goes first ({position.priority})"
     due = f"Due since {format_time(position.next_sync_at, now)}"
@@ -287,8 +287,8 @@ def _wanted(position: ListingPosition, now: datetime) -> str:
 
 def _failures(position: ListingPosition) -> str:
     count = position.consecutive_failures
-    said = f"{count} failures in a row" if count != 1 else "a failure"
-    return f"{said} ({position.last_error})" if position.last_error else said
+    failures = f"{count} failures in a row" if count != 1 else "a failure"
+    return f"{failures} ({position.last_error})" if position.last_error else failures
 
 
 def _times(count: int) -> str:

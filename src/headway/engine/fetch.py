@@ -93,18 +93,18 @@ class Fetch:
         self._wake_push = wake_push
         self._permit: Permit | None = None
         self._wait: Wait | None = None
-        self._found_nobody = False
+        self._last_call_was_empty = False
 
     def detach(self) -> Permit | None:
         """Return the permit that it waits for, so that another worker can continue with it."""
         permit, self._permit, self._wait = self._permit, None, None
         return permit
 
-    def resume(self, carried: Carried) -> None:
+    def resume(self, state: Carried) -> None:
         """Continue with a permit that another worker waited for."""
-        assert isinstance(carried, Permit)
-        if self._limiter.knows(carried):
-            self._permit = carried
+        assert isinstance(state, Permit)
+        if self._limiter.knows(state):
+            self._permit = state
 
     def step(self) -> Done | Wait:
         """Do the next step: queue for a permit, or use it."""
@@ -113,7 +113,7 @@ class Fetch:
             return wait
         if self._permit is None:
             return self._queue()
-        permit, asked_s = self._permit, self._clock.monotonic()
+        permit, began_s = self._permit, self._clock.monotonic()
         match self._limiter.begin(permit):
             case NotYet(wait_s=wait_s):
                 return Wait(until=self._clock.now() + timedelta(seconds=wait_s), why="permit")
@@ -122,7 +122,7 @@ class Fetch:
                 return Done(what="permit lapsed")
             case Granted(send_within_s=send_within_s):
                 self._permit = None
-                return self._use(permit, asked_s + send_within_s)
+                return self._use(permit, began_s + send_within_s)
 
     def _queue(self) -> Done | Wait:
         """Reserve a permit if a call should leave; otherwise return when to check again.
@@ -131,13 +131,13 @@ class Fetch:
         last permit found no listing: everything may be paused.
         """
         now, priority = self._clock.now(), ORDINARY
-        if not self._wants_every_permit or self._found_nobody:
+        if not self._wants_every_permit or self._last_call_was_empty:
             front, seat_rule = self._read_front(now)
             leave_at, look_again = departure(front, now, seat_rule), now + self._rule.poll
             if leave_at is None or leave_at > now:
                 until = look_again if leave_at is None else min(leave_at, look_again)
                 return Wait(until=until, why="nothing is due yet")
-            priority, self._found_nobody = _priority(front), False
+            priority, self._last_call_was_empty = _priority(front), False
         return self._reserve(priority)
 
     @property
@@ -176,12 +176,12 @@ class Fetch:
         until = self._clock.now() + self._rule.poll
         if step is not None:
             if not self._schedule.front(self._clock.now(), limit=1):
-                self._found_nobody = True
+                self._last_call_was_empty = True
                 return self._hand_back(permit, "no listing is waiting", until=until)
             return self._authenticate(permit, step, send_by_s)
         listings = self._claim(self._clock.now(), breaker)
         if not listings:
-            self._found_nobody = True
+            self._last_call_was_empty = True
             return self._hand_back(permit, "no listing is due", until=until)
         if self._clock.monotonic() > send_by_s:
             self._schedule.release(listings, suspicion={})
@@ -286,7 +286,7 @@ class Fetch:
             judge = replace(judge, policy=judge.policy.informed(market))
         settlements = judge.settle_all(listings, reply, now, standings)
         refused = self._settle(settlements, now, call_id=call_id)
-        lesson = judge.policy.learn(_seen(settlements, now)) if market is not None else None
+        lesson = judge.policy.learn(_reads_of(settlements, now)) if market is not None else None
         if market is not None and lesson is not None:
             self._markets.learn(market, lesson, now)
         return refused
@@ -356,7 +356,7 @@ class Fetch:
         self._schedule.release(innocent, suspicion=suspicion)
 
 
-def _seen(settlements: Sequence[Settlement], now: datetime) -> list[ReadResult]:
+def _reads_of(settlements: Sequence[Settlement], now: datetime) -> list[ReadResult]:
     """Return what was read, each SKU once: two sellers' listings of it are one look.
 
     It was in the call for the listing that was urgent or due first; how early the others came says

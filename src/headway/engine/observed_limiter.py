@@ -49,7 +49,7 @@ class ObservedLimiter:
         self._clock = clock
         self._verb = verb
         self._watch = watch
-        self._asked: tuple[str, float] | None = None
+        self._reserved: tuple[str, float] | None = None
         self._begun: _Begun | None = None
 
     def reserve(
@@ -84,7 +84,7 @@ class ObservedLimiter:
             report=report,
         )
         if isinstance(answer, Permit):
-            self._asked = (answer.id, self._clock.monotonic())
+            self._reserved = (answer.id, self._clock.monotonic())
             if answer.granted is not None:
                 self._begin(answer)
         return answer
@@ -136,8 +136,8 @@ class ObservedLimiter:
         now, now_s = self._clock.now(), self._clock.monotonic()
         # Another worker may have reserved it: then the permit's own times are used.
         waited_s = (now - permit.start_at).total_seconds() + permit.wait_s
-        if self._asked is not None and self._asked[0] == permit.id:
-            waited_s = now_s - self._asked[1]
+        if self._reserved is not None and self._reserved[0] == permit.id:
+            waited_s = now_s - self._reserved[1]
         self._begun = _Begun(id=permit.id, at=now, at_s=now_s, waited_s=max(0.0, waited_s))
         self._watch.begun(permit.id, self.seller)
 

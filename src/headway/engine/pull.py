@@ -107,10 +107,10 @@ class Pull:
         run, self._run = self._run, None
         return None if run is None else run.packed
 
-    def resume(self, carried: Carried) -> None:
+    def resume(self, state: Carried) -> None:
         """Go on with a job that another worker had in hand, if it still is ours."""
-        assert isinstance(carried, PullClaim)
-        run, now = unpacked(carried, self._walk_of(carried.job)), self._clock.now()
+        assert isinstance(state, PullClaim)
+        run, now = unpacked(state, self._walk_of(state.job)), self._clock.now()
         if not self._jobs.keep(run.job, now=now):
             self._settle_day(run)
         elif run.day is not None and not self._limiter.knows(run.day):
@@ -158,7 +158,7 @@ class Pull:
         now = self._clock.now()
         loaded = self._breakers.load_all([_limit_key(platform) for platform in PlatformName])
         breakers = {platform: loaded[_limit_key(platform)] for platform in PlatformName}
-        shut = {platform: one.blocked_until(now) for platform, one in breakers.items()}
+        shut = {platform: breaker.blocked_until(now) for platform, breaker in breakers.items()}
         without = [
             platform
             for platform in PlatformName
@@ -186,16 +186,16 @@ class Pull:
                 lasting = {name: value for name, value in job.cursor.items() if name != RUN}
                 return walk.begin(lasting, now, job.wanted)
             return cursor
-        wanted = list(job.wanted)
+        ids = list(job.wanted)
         is_for_new = job.kind is DataKind.ORDERS and job.type is not JobType.BACKFILL
         if is_for_new and walk.recheck_after is not None:
             before = now - walk.recheck_after
             open_ids = self._jobs.open_orders(
                 job.account, checked_before=before, limit=RECHECKS_MAX
             )
-            wanted = list(dict.fromkeys([*wanted, *open_ids]))
+            ids = list(dict.fromkeys([*ids, *open_ids]))
         since = {} if job.enlisted_at is None else {SINCE: job.enlisted_at.isoformat()}
-        begun = walk.begin({**since, **job.cursor}, now, wanted)
+        begun = walk.begin({**since, **job.cursor}, now, ids)
         return {name: value for name, value in begun.items() if name != SINCE}
 
     # -- the permit --------------------------------------------------------------------------
@@ -204,7 +204,7 @@ class Pull:
         """Take a unit of the day and queue for a permit; go at once if that may be."""
         if not self._has_unit(run):
             return self._give_back(run, self._clock.now(), "the day's quota is spent")
-        asked_s = self._clock.monotonic()
+        began_s = self._clock.monotonic()
         ask = None if run.platform.needs_token() else run.walk.ask(run.cursor)
         answer = self._limiter.reserve(
             run.platform.keys,
@@ -221,7 +221,7 @@ class Pull:
             wait = self._rule.permit_wait_max + timedelta(seconds=answer.retry_in_s)
             return self._give_back(run, now + wait, "permits are spoken for")
         if answer.granted is not None:
-            return self._use(run, answer, ask, asked_s + answer.granted.send_within_s)
+            return self._use(run, answer, ask, began_s + answer.granted.send_within_s)
         run.permit = answer
         return self._wait(run, now + timedelta(seconds=answer.wait_s), "permit")
 
@@ -242,7 +242,7 @@ class Pull:
         return is_spent
 
     def _begin(self, run: Claim, permit: Permit) -> Done | Wait:
-        asked_s = self._clock.monotonic()
+        began_s = self._clock.monotonic()
         match self._limiter.begin(permit):
             case NotYet(wait_s=wait_s):
                 return self._wait(run, self._clock.now() + timedelta(seconds=wait_s), "permit")
@@ -252,7 +252,7 @@ class Pull:
             case Granted(send_within_s=send_within_s):
                 run.permit = None
                 ask = None if run.platform.needs_token() else run.walk.ask(run.cursor)
-                return self._use(run, permit, ask, asked_s + send_within_s)
+                return self._use(run, permit, ask, began_s + send_within_s)
 
     def _wait(self, run: Claim, until: datetime, why: str) -> Done | Wait:
         """Wait with the job in hand, as long as its lease surely holds; else give it back."""
@@ -334,10 +334,10 @@ class Pull:
         was_sent, answered = not isinstance(error, UnsentError), MISSING if is_missing else ANSWERED
         run.sent += was_sent
         run.untold += was_sent
-        cost, seen = run.platform.cost, dict(run.platform.seen)
+        cost, observations = run.platform.cost, dict(run.platform.seen)
         actual = None if cost is None or error is not None else cost.actual
         if cost is not None and cost.observation is not None:
-            seen.setdefault(permit.keys[0], cost.observation)
+            observations.setdefault(permit.keys[0], cost.observation)
         self._limiter.settle(
             permit,
             sent=was_sent,
@@ -349,9 +349,9 @@ class Pull:
                 http_status=getattr(error, "status", None) if error else answered,
             ),
             # One word for one key; several keys are told one by one.
-            seen=seen.pop(permit.keys[0], None) if len(permit.keys) == 1 else None,
+            seen=observations.pop(permit.keys[0], None) if len(permit.keys) == 1 else None,
         )
-        for key, observation in seen.items():
+        for key, observation in observations.items():
             self._limiter.observe(key, observation, permit=run.day)
 
     def _brake(self, run: Claim) -> None:

@@ -61,19 +61,19 @@ class Claim:
         )
 
 
-def unpacked(given: PullClaim, walk: Paginator) -> Claim:
+def unpacked(pull_claim: PullClaim, walk: Paginator) -> Claim:
     """Return the claim as another worker left it."""
     return Claim(
-        job=given.job,
+        job=pull_claim.job,
         walk=walk,
-        cursor=given.job.cursor if given.cursor is None else given.cursor,
-        day=given.day,
-        permit=given.permit,
-        sent=given.sent,
-        untold=given.untold,
-        spent=given.spent,
-        waits_since=given.waits_since,
-        has_begun=given.cursor is not None,
-        has_refreshed=given.has_refreshed,
-        is_answered=given.is_answered,
+        cursor=pull_claim.job.cursor if pull_claim.cursor is None else pull_claim.cursor,
+        day=pull_claim.day,
+        permit=pull_claim.permit,
+        sent=pull_claim.sent,
+        untold=pull_claim.untold,
+        spent=pull_claim.spent,
+        waits_since=pull_claim.waits_since,
+        has_begun=pull_claim.cursor is not None,
+        has_refreshed=pull_claim.has_refreshed,
+        is_answered=pull_claim.is_answered,
     )

@@ -101,25 +101,25 @@ class Push:
         self._bulk = bulk
         self._only = only
         self._push_step: _PushStep | None = None
-        self._given: Permit | None = None
+        self._carried_permit: Permit | None = None
 
     def detach(self) -> Permit | None:
         """Let go of the permit that it waits for, so that another at the shop may go on with it."""
-        permit = self._given if self._push_step is None else self._push_step.permit
-        self._given = self._push_step = None
+        permit = self._carried_permit if self._push_step is None else self._push_step.permit
+        self._carried_permit = self._push_step = None
         return permit
 
-    def resume(self, carried: Carried) -> None:
+    def resume(self, state: Carried) -> None:
         """Go on with a permit that another worker at the same shop waited for."""
-        assert isinstance(carried, Permit)
+        assert isinstance(state, Permit)
         assert self._only is not None, "a permit is one shop's"
-        self._given = carried
+        self._carried_permit = state
 
     def step(self) -> Done | Wait:
         """Do the next step: queue for a permit, or use it."""
-        if self._given is not None:
-            self._go_on(self._given)
-        push_step, asked_s = self._push_step, self._clock.monotonic()
+        if self._carried_permit is not None:
+            self._go_on(self._carried_permit)
+        push_step, began_s = self._push_step, self._clock.monotonic()
         if push_step is None:
             return self._queue()
         match self._limiter.begin(push_step.permit):
@@ -130,14 +130,14 @@ class Push:
                 return Done(what="permit lapsed")
             case Granted() as granted:
                 self._push_step = None
-                return self._use(push_step, asked_s + granted.send_within_s)
+                return self._use(push_step, began_s + granted.send_within_s)
 
     # -- the permit --------------------------------------------------------------------------
 
     def _go_on(self, permit: Permit) -> None:
         """Use the permit that was given, if there still is something to do at its shop."""
         shop = next(self._due(self._clock.now()), None)
-        self._given = None
+        self._carried_permit = None
         if shop is not None:
             storefront = self._open_shop(shop)
             if self._limiter.knows(permit):
@@ -147,7 +147,7 @@ class Push:
 
     def _queue(self) -> Done | Wait:
         """Find a shop with work that may be called, and reserve a permit for it."""
-        now, asked_s = self._clock.now(), self._clock.monotonic()
+        now, began_s = self._clock.now(), self._clock.monotonic()
         why, until = "nothing is to be pushed", now + self._rule.poll
         for shop in self._due(now):
             storefront = self._open_shop(shop)
@@ -171,7 +171,7 @@ class Push:
                 continue
             push_step = _PushStep(shop=shop, storefront=storefront, permit=permit)
             if permit.granted is not None:
-                return self._use(push_step, asked_s + permit.granted.send_within_s)
+                return self._use(push_step, began_s + permit.granted.send_within_s)
             self._push_step = push_step
             return Wait(until=now + timedelta(seconds=permit.wait_s), why="permit")
         return Wait(until=until, why=why)
@@ -181,19 +181,19 @@ class Push:
 
         Whom to verify is asked only when no shop with changes can be called.
         """
-        seen: set[str] = set()
+        listed: set[str] = set()
         for verified_before in dict.fromkeys((None, self._verified_before(now))):
-            limit, found = SHOPS_LOOKED_AT, SHOPS_LOOKED_AT
-            while found >= limit:
-                limit += len(seen)
+            limit, count = SHOPS_LOOKED_AT, SHOPS_LOOKED_AT
+            while count >= limit:
+                limit += len(listed)
                 shops = self._pushes.due_shops(
                     now, verified_before=verified_before, limit=limit, only=self._only
                 )
-                found = len(shops)
+                count = len(shops)
                 for shop in shops:
-                    if shop.id not in seen:
+                    if shop.id not in listed:
                         yield shop
-                seen |= {shop.id for shop in shops}
+                listed |= {shop.id for shop in shops}
 
     def _verified_before(self, now: datetime) -> datetime | None:
         every = self._rule.verify_every
@@ -340,16 +340,18 @@ class Push:
             return [], storefront.locations()
         if push_batch.kind is WriteKind.FIND:
             skus = [change.shop_sku for change in push_batch.changes]
-            found = storefront.find(skus, locations=places)
-            return push_results.after_find(push_batch, found, shop, self._clock.now()), None
+            found_variants = storefront.find(skus, locations=places)
+            return push_results.after_find(
+                push_batch, found_variants, shop, self._clock.now()
+            ), None
         if push_batch.kind is WriteKind.READ:
             variants = [change.ids.variant for change in push_batch.changes if change.ids]
             shown = storefront.read(variants, locations=places)
             repairs = self._rule.repairs_drift
             return push_results.after_read(push_batch, shown, shop, repairs=repairs), None
         assert intent is not None, "nothing is written without an intent"
-        said = _write(storefront, push_batch, key=intent.id)
-        return push_results.after_write(push_batch, said, shop, self._clock.now()), None
+        results = _write(storefront, push_batch, key=intent.id)
+        return push_results.after_write(push_batch, results, shop, self._clock.now()), None
 
     # -- what went wrong ---------------------------------------------------------------------
 

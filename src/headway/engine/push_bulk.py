@@ -170,18 +170,18 @@ class BulkPushStep:
         """Settle every listing, and the intent with the last; unsure ones are to be read back."""
         now, id_, settle = self.hand.clock.now(), self.intent.id, self.hand.pushes.settle
         kept = [change.sku for change in unsure]
-        told = [*pushed, *bulk.apart(unsure, NO_ANSWER, now)]
+        settled = [*pushed, *bulk.apart(unsure, NO_ANSWER, now)]
         most = self.hand.piece_max
-        while len(told) > most:
-            piece, told = told[:most], told[most:]
-            narrows = {id_: sorted({*kept, *(result.change.sku for result in told)})}
+        while len(settled) > most:
+            piece, settled = settled[:most], settled[most:]
+            narrows = {id_: sorted({*kept, *(result.change.sku for result in settled)})}
             if not settle(
                 self.push_lease, piece, narrows=narrows, call_id=call_id, keeps_lease=True, now=now
             ):
                 return False
         return settle(
             self.push_lease,
-            told,
+            settled,
             closes={} if kept or voids else {id_: push_results.summary(pushed)},
             voids={id_: voids} if voids else None,
             unbulks={id_: kept} if kept else None,

@@ -35,7 +35,7 @@ class FreshnessSeries:
 @operation("GET", "/api/sync/status", need=Need.READ, tag="sync", errors=(404, 503))
 def status(caller: Caller, supplier: SupplierQuery = None) -> Overview:
     """Return everything the first screen shows; a seller sees that of the seller's own."""
-    return look(caller.on_queue(supplier), seller=caller.seller, theirs=caller.own)
+    return look(caller.on_queue(supplier), seller=caller.seller, seller_app=caller.own)
 
 
 @operation("GET", "/api/sync/freshness", need=Need.OVERSEE, tag=TAG, errors=(422,))

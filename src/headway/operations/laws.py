@@ -58,21 +58,21 @@ def laws(caller: OperatorCaller) -> LawReport:
     return LawReport(is_lawful=is_lawful, laws=results)
 
 
-def _judge(law: str, name: str, found: Findings, note: str = "") -> LawResult:
+def _judge(law: str, name: str, findings: Findings, note: str = "") -> LawResult:
     return LawResult(
         law=law,
         name=name,
-        verdict=BROKEN if found.count else OK,
-        violations=found.count,
+        verdict=BROKEN if findings.count else OK,
+        violations=findings.count,
         note=note,
-        examples=found.examples,
+        examples=findings.examples,
     )
 
 
-def _both(one: Findings, other: Findings) -> Findings:
+def _both(first: Findings, second: Findings) -> Findings:
     """Put together what two questions about one law have found."""
-    examples = (*one.examples, *other.examples)[:EXAMPLES]
-    return Findings(count=one.count + other.count, examples=examples)
+    examples = (*first.examples, *second.examples)[:EXAMPLES]
+    return Findings(count=first.count + second.count, examples=examples)
 
 
 def _limit(app: App) -> LawResult:
@@ -86,12 +86,12 @@ def _limit(app: App) -> LawResult:
             breaches = replay_windows(calls, window)
             breach_count += len(breaches)
             examples += [
-                f"call {each.permit_id} of {key} at {each.begun_at:%Y-%m-%d %H:%M:%S} UTC"
-                f" was number {each.load:g} in {window.span_s:g} s; {each.limit:g} are allowed"
-                for each in breaches
+                f"call {breach.permit_id} of {key} at {breach.begun_at:%Y-%m-%d %H:%M:%S} UTC"
+                f" was number {breach.load:g} in {window.span_s:g} s; {breach.limit:g} are allowed"
+                for breach in breaches
             ]
-    found = Findings(count=breach_count, examples=tuple(examples[:EXAMPLES]))
-    return _judge("L1", "limit", found, f"{call_count:,} calls replayed")
+    findings = Findings(count=breach_count, examples=tuple(examples[:EXAMPLES]))
+    return _judge("L1", "limit", findings, f"{call_count:,} calls replayed")
 
 
 def _seats(app: App) -> LawResult:
@@ -127,8 +127,8 @@ def _deadline(app: App) -> LawResult:
 
 
 def _excuse(silences: list[Outage]) -> str:
-    total = sum((each.ends_at - each.starts_at for each in silences), timedelta())
-    failed = sum(each.failed_calls for each in silences)
+    total = sum((outage.ends_at - outage.starts_at for outage in silences), timedelta())
+    failed = sum(outage.failed_calls for outage in silences)
     return f"the supplier gave no answer for {format_duration(total)} ({failed:,} failed calls)"
 
 
@@ -140,14 +140,14 @@ def _isolation(app: App) -> LawResult:
         return LawResult(law="L4", name="isolation", verdict=IDLE, note=note)
     retried = app.schedule.retried_since(window.opens_at)
     note = f"{retried:,} of {window.seats_max:,} retries since {window.opens_at:%H:%M} UTC"
-    found = Findings(count=max(0, retried - window.seats_max), examples=())
-    return _judge("L4", "isolation", found, note)
+    findings = Findings(count=max(0, retried - window.seats_max), examples=())
+    return _judge("L4", "isolation", findings, note)
 
 
 def _one_owner(app: App) -> LawResult:
     now = app.clock.now()
-    found = _both(LawChecks(app.pool).leases(now), JobLawChecks(app.pool).leases(now))
-    return _judge("L5", "one owner", found)
+    findings = _both(LawChecks(app.pool).leases(now), JobLawChecks(app.pool).leases(now))
+    return _judge("L5", "one owner", findings)
 
 
 def _nothing_lost(app: App) -> LawResult:
@@ -168,21 +168,21 @@ def _no_harm(app: App) -> LawResult:
 
 
 def _row_policies(app: App) -> LawResult:
-    found = _both(LawChecks(app.pool).strays(app.clock.now()), JobLawChecks(app.pool).strays())
-    return _judge("L10", "walls", found)
+    findings = _both(LawChecks(app.pool).strays(app.clock.now()), JobLawChecks(app.pool).strays())
+    return _judge("L10", "walls", findings)
 
 
 def _quota(app: App) -> LawResult:
     """Compare what is used and reserved of every quota with what there is (L11)."""
-    count, found = JobLawChecks(app.pool).quotas(app.clock.now())
+    count, findings = JobLawChecks(app.pool).quotas(app.clock.now())
     if not count:
         return LawResult(law="L11", name="quota", verdict=IDLE, note="no scope here has a quota")
     note = "; ".join(
-        f"{each.platform}: {each.used:,.0f} used and {each.reserved:,.0f} reserved"
-        f" of {each.limit:,.0f}"
-        for each in app.account_queries.budgets(app.clock.now())
+        f"{budget.platform}: {budget.used:,.0f} used and {budget.reserved:,.0f} reserved"
+        f" of {budget.limit:,.0f}"
+        for budget in app.account_queries.budgets(app.clock.now())
     )
-    return _judge("L11", "quota", found, note)
+    return _judge("L11", "quota", findings, note)
 
 
 def _fairness(app: App) -> LawResult:
@@ -191,7 +191,7 @@ def _fairness(app: App) -> LawResult:
     if not laws.has_jobs():
         return LawResult(law="L12", name="fairness", verdict=IDLE, note="no account is connected")
     budgets = app.account_queries.budgets(now)
-    shut = [each.platform for each in budgets if each.from_at[DayShare.PAID] is not None]
+    shut = [budget.platform for budget in budgets if budget.from_at[DayShare.PAID] is not None]
     if shut:
         note = f"{', '.join(shut)}: the day is spent, so its jobs wait; `headway quota` says more"
         return LawResult(law="L12", name="fairness", verdict=IDLE, note=note)
@@ -204,19 +204,19 @@ def _reasons(app: App) -> LawResult:
     sample = ListingPositions(app.pool).sample(now, supplier=app.supplier)
     queue = app.supplier_queue(now)
     mute = []
-    for each in sample:
-        answer = reasons(each, queue, now)
-        is_waiting = each.is_active and each.sync_status != "syncing"
+    for listing in sample:
+        answer = reasons(listing, queue, now)
+        is_waiting = listing.is_active and listing.sync_status != "syncing"
         if not answer.sentence or (is_waiting and answer.is_mute(now)):
-            mute.append(f"{each.sku} of {each.user_id}: no reason, or one that is past")
+            mute.append(f"{listing.sku} of {listing.user_id}: no reason, or one that is past")
     jobs = app.account_queries.jobs(now, limit=JOBS_ASKED) if app.supplier == MAIN else []
     mute += [
         f"{job.name}: no reason, or one that is past"
         for job in jobs
         if not job.reason or not _has_end(job, now)
     ]
-    found = Findings(count=len(mute), examples=tuple(mute[:EXAMPLES]))
-    return _judge("L13", "reasons", found, f"{len(sample):,} listings, {len(jobs):,} jobs asked")
+    findings = Findings(count=len(mute), examples=tuple(mute[:EXAMPLES]))
+    return _judge("L13", "reasons", findings, f"{len(sample):,} listings, {len(jobs):,} jobs asked")
 
 
 def _has_end(job: JobView, now: datetime) -> bool:
@@ -231,20 +231,24 @@ def _on_each_supplier(law: Callable[[App], LawResult]) -> Callable[[App], LawRes
 
     def judged(app: App) -> LawResult:
         names = Suppliers(app.pool).names()
-        found = {name: law(app.for_supplier(name)) for name in names}
-        if len(found) == 1:
-            return found[MAIN]
-        broken = {name: each for name, each in found.items() if each.verdict == BROKEN}
-        told = broken or {name: each for name, each in found.items() if each.verdict == OK} or found
-        if len(told) == len(found) and len({each.note for each in told.values()}) == 1:
-            notes = [next(iter(told.values())).note]
+        results = {name: law(app.for_supplier(name)) for name in names}
+        if len(results) == 1:
+            return results[MAIN]
+        broken = {name: result for name, result in results.items() if result.verdict == BROKEN}
+        shown = (
+            broken
+            or {name: result for name, result in results.items() if result.verdict == OK}
+            or results
+        )
+        if len(shown) == len(results) and len({result.note for result in shown.values()}) == 1:
+            notes = [next(iter(shown.values())).note]
         else:
-            notes = [f"{name}: {each.note}" for name, each in list(told.items())[:NAMED_MAX]]
-            notes += [f"and {len(told) - NAMED_MAX:,} suppliers more"] * (len(told) > NAMED_MAX)
-        examples = [example for each in told.values() for example in each.examples]
+            notes = [f"{name}: {result.note}" for name, result in list(shown.items())[:NAMED_MAX]]
+            notes += [f"and {len(shown) - NAMED_MAX:,} suppliers more"] * (len(shown) > NAMED_MAX)
+        examples = [example for result in shown.values() for example in result.examples]
         return replace(
-            next(iter(told.values())),
-            violations=sum(each.violations for each in told.values()),
+            next(iter(shown.values())),
+            violations=sum(result.violations for result in shown.values()),
             note="; ".join(notes),
             examples=tuple(examples[:EXAMPLES]),
         )

@@ -227,11 +227,11 @@ def series(
     now, queries = caller.now, HistoryQueries(caller.own.pool)
     since = now - timedelta(days=days)
     listings = _listed(caller, sku, seller)[:SERIES_MAX]
-    found = tuple(
+    price_series = tuple(
         PriceSeries(seller=listing.user_id, points=queries.series(sku, listing.user_id, since))
         for listing in listings
     )
-    return SeriesOfPart(now=now, sku=sku, listings=found)
+    return SeriesOfPart(now=now, sku=sku, listings=price_series)
 
 
 @operation("GET", "/api/sync/calls/{sku:path}", need=Need.READ, tag=TAG, errors=ERRORS)

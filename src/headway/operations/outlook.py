@@ -18,10 +18,10 @@ TOKEN_LIFE = timedelta(hours=1)
 LOOK_BACK = timedelta(hours=6)
 
 
-def queue_ahead(app: App, now: datetime, wanted: Collection[Sku]) -> SupplierQueue:
+def queue_ahead(app: App, now: datetime, skus: Collection[Sku]) -> SupplierQueue:
     """Read what every listing waits for, and when these parts will board."""
     queue, policy = app.supplier_queue(now), app.policy
-    if not wanted:
+    if not skus:
         return queue
     if policy.is_eager:
         policy = policy.informed(app.markets.load((), now))
@@ -39,14 +39,14 @@ def queue_ahead(app: App, now: datetime, wanted: Collection[Sku]) -> SupplierQue
         policy=policy,
         retries_from=queue.retries_from,
     )
-    return replace(queue, pace=headway, joins_call=foresee(outlook, now, wanted))
+    return replace(queue, pace=headway, joins_call=foresee(outlook, now, skus))
 
 
 def _lasting(calls: Sequence[LedgerCall]) -> timedelta:
     """Return how long a call lasts, as of late: the next permit counts from its end."""
     spans_s = [
-        (each.arrived_by - each.begun_at).total_seconds()
-        for each in calls
-        if each.arrived_by is not None
+        (call.arrived_by - call.begun_at).total_seconds()
+        for call in calls
+        if call.arrived_by is not None
     ]
     return timedelta(seconds=fmean(spans_s)) if spans_s else timedelta(0)

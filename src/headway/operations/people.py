@@ -131,7 +131,9 @@ def create_key(caller: OperatorCaller, body: KeyBody) -> NewKey:
     """Make a key; it is shown in this reply, and never again."""
     grant = _grant(body.name, body.role, body.seller, body.expires_at)
     key, secret = _keys(caller).add_key(grant, now=caller.wall.now())
-    kept: dict[str, Any] = {each.name: getattr(key, each.name) for each in fields(key)}
+    kept: dict[str, Any] = {
+        attribute.name: getattr(key, attribute.name) for attribute in fields(key)
+    }
     return NewKey(**kept, key=secret)
 
 

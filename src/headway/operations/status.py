@@ -12,7 +12,7 @@ from headway.store.timetable.hours import DayTimetable, TimetableQueries
 HOUR_MIN = 60
 
 
-def look(app: App, *, seller: SellerId | None = None, theirs: App | None = None) -> Overview:
+def look(app: App, *, seller: SellerId | None = None, seller_app: App | None = None) -> Overview:
     """Read the overview of an application, or a seller's of it; raises StoreError.
 
     `theirs` is the same application behind that seller's wall.
@@ -34,7 +34,7 @@ def look(app: App, *, seller: SellerId | None = None, theirs: App | None = None)
         resource_of=resource_of,
         accounts=lambda pool: app.account_queries.over(pool).status(now, user_id=seller),
         seller=seller,
-        theirs=None if theirs is None else theirs.pool,
+        seller_pool=None if seller_app is None else seller_app.pool,
     )
 
 

@@ -38,7 +38,7 @@ class BackgroundRuns:
         # A process takes real time, whatever clock the engine runs on.
         self._wall = wall or SystemClock()
         self._owner = f"{os.getpid()}:{fresh_id()}"
-        self._bell = threading.Event()
+        self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._work, name="runs", daemon=True)
 
@@ -48,18 +48,18 @@ class BackgroundRuns:
 
     def ring(self) -> None:
         """Say that there is a new run, or one that is to be stopped."""
-        self._bell.set()
+        self._wake.set()
 
     def stop(self) -> None:
         """End the run under way, which fails, and the thread."""
         self._stopping.set()
-        self._bell.set()
+        self._wake.set()
         if self._thread.is_alive():
             self._thread.join(2 * END_S)
 
     def _work(self) -> None:
         while not self._stopping.is_set():
-            self._bell.clear()
+            self._wake.clear()
             try:
                 run = self._runs.claim(self._owner, lease=LEASE, now=self._wall.now())
                 if run is not None:
@@ -67,7 +67,7 @@ class BackgroundRuns:
                     continue
             except HeadwayError:
                 pass  # without a database there is nothing to do, and nobody to tell
-            self._wall.sleep(LOOK_S, self._bell)
+            self._wall.sleep(LOOK_S, self._wake)
 
     def _carry_out(self, run: Run) -> None:
         with keeping_interrupts():
@@ -83,17 +83,17 @@ class BackgroundRuns:
             )
         assert child.stdout is not None
         assert child.stderr is not None
-        heard = _Heard(child.stdout, child.stderr, on_output=self._bell.set)
+        output = _ChildOutput(child.stdout, child.stderr, on_output=self._wake.set)
         try:
-            is_wanted = self._watch(run, child, heard)
+            is_wanted = self._watch(run, child, output)
         finally:
             _end(child)
-            heard.finish()
+            output.finish()
         if is_wanted:
-            answer = heard.answer(child.returncode)
+            answer = output.answer(child.returncode)
             self._runs.finish(run.id, self._owner, **answer, now=self._wall.now())
 
-    def _watch(self, run: Run, child: "subprocess.Popen[str]", heard: "_Heard") -> bool:
+    def _watch(self, run: Run, child: "subprocess.Popen[str]", output: "_ChildOutput") -> bool:
         """Report until it is over; return whether anybody still wants what it came to."""
         while child.poll() is None:
             if self._stopping.is_set():
@@ -101,21 +101,21 @@ class BackgroundRuns:
                 self._runs.finish(run.id, self._owner, error=error, now=self._wall.now())
                 return False
             now = self._wall.now()
-            if not self._runs.report(run.id, self._owner, heard.progress, lease=LEASE, now=now):
+            if not self._runs.report(run.id, self._owner, output.progress, lease=LEASE, now=now):
                 return False
             # A bell means that it is over, or that something was cancelled, perhaps this.
-            self._bell.clear()
-            self._wall.sleep(REPORT_S, self._bell)
+            self._wake.clear()
+            self._wall.sleep(REPORT_S, self._wake)
         return True
 
 
-class _Heard:
+class _ChildOutput:
     """What a child says: how far it is on one pipe, what it came to on the other."""
 
     def __init__(self, stdout: IO[str], stderr: IO[str], *, on_output: Callable[[], None]) -> None:
         self.progress = 0.0
         self._on_output = on_output
-        self._said: list[str] = []
+        self._lines: list[str] = []
         self._result = ""
         self._threads = [
             threading.Thread(target=self._read_result, args=(stdout,), daemon=True),
@@ -138,9 +138,9 @@ class _Heard:
         if isinstance(result, dict) and "error" in result and "exit_code" in result:
             return {"error": str(result["error"])[:ERROR_CHARS_MAX], "exit_code": code}
         if result is not None and code in {0, 1}:
-            said = "\n".join(self._said)[:SAID_CHARS_MAX]
-            return {"result": result, "said": said, "exit_code": code}
-        last = self._said[-1][:ERROR_CHARS_MAX] if self._said else f"it ended with code {code}"
+            text = "\n".join(self._lines)[:SAID_CHARS_MAX]
+            return {"result": result, "said": text, "exit_code": code}
+        last = self._lines[-1][:ERROR_CHARS_MAX] if self._lines else f"it ended with code {code}"
         return {"error": last, "exit_code": code}
 
     def _read_result(self, stdout: IO[str]) -> None:
@@ -154,7 +154,7 @@ class _Heard:
                 try:
                     self.progress = min(1.0, max(0.0, float(json.loads(line)["progress"])))
                 except (ValueError, TypeError, KeyError):
-                    self._said += [line.strip()] if line.strip() else []
+                    self._lines += [line.strip()] if line.strip() else []
 
 
 def _end(child: "subprocess.Popen[str]") -> None:

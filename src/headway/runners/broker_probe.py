@@ -52,14 +52,14 @@ def probe_broker(url: str) -> BrokerFacts:
         raise explained(error) from None  # the cause may hold the address with its password
 
 
-def _facts(told: Mapping[str, Any]) -> BrokerFacts:
-    is_valkey = told.get("server_name") == "valkey"
+def _facts(info: Mapping[str, Any]) -> BrokerFacts:
+    is_valkey = info.get("server_name") == "valkey"
     return BrokerFacts(
         name="Valkey" if is_valkey else "Redis",
-        version=str(told["valkey_version" if is_valkey else "redis_version"]),
-        policy=str(told.get("maxmemory_policy", "")),
-        memory_max=int(told.get("maxmemory", 0)),
-        memory_used=int(told.get("used_memory", 0)),
-        is_replica=told.get("role") != "master",
-        is_cluster=bool(told.get("cluster_enabled", 0)),
+        version=str(info["valkey_version" if is_valkey else "redis_version"]),
+        policy=str(info.get("maxmemory_policy", "")),
+        memory_max=int(info.get("maxmemory", 0)),
+        memory_used=int(info.get("used_memory", 0)),
+        is_replica=info.get("role") != "master",
+        is_cluster=bool(info.get("cluster_enabled", 0)),
     )

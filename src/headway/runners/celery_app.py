@@ -90,5 +90,5 @@ def check_broker(celery: Celery) -> None:
 
 def explained(error: Exception) -> BrokerError:
     """Say in one line what the broker's client said."""
-    said = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
-    return BrokerError(f"the broker of HEADWAY_BROKER_URL cannot be used: {said}")
+    text = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+    return BrokerError(f"the broker of HEADWAY_BROKER_URL cannot be used: {text}")

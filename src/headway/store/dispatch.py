@@ -80,8 +80,8 @@ class DispatchLeases:
         rows = self._ask(TAKE_UP, **_key(dispatch_lease), life=life)
         if not rows:
             return None
-        ((fence, carried),) = rows
-        return DispatchLease(subject=dispatch_lease.subject, fence=fence, carried=_read(carried))
+        ((fence, state),) = rows
+        return DispatchLease(subject=dispatch_lease.subject, fence=fence, carried=_read(state))
 
     def keep(self, dispatch_leases: Collection[DispatchLease], *, life: timedelta) -> int:
         """Extend leases; return how many are still held."""

@@ -135,7 +135,7 @@ def overview(
     resource_of: Callable[[str], Resource],
     accounts: Callable[[Pool], AccountsStatus],
     seller: SellerId | None = None,
-    theirs: Pool | None = None,
+    seller_pool: Pool | None = None,
 ) -> Overview:
     """Read everything the first page shows.
 
@@ -151,7 +151,7 @@ def overview(
         other = aside.submit(_read_line, pool, query, queue=queue, accounts=accounts)
         with guarded(), pool.connection() as connection:
             shops = shop_calls(connection, now, resource_of=resource_of, seller=seller)
-        with guarded(), (theirs or pool).connection() as connection:
+        with guarded(), (seller_pool or pool).connection() as connection:
             counts, ages_h, oldest_read_at = count_listings(connection, now, slack, seller)
             changes = latest_changes(connection, now, seller=seller)
             storefront = storefront_status(
@@ -164,7 +164,7 @@ def overview(
     return Overview(
         now=now,
         supplier=supplier,
-        next_call=coming if seller is None else coming.seen_by(seller, line.queue.front),
+        next_call=coming if seller is None else coming.for_seller(seller, line.queue.front),
         spent=line.spent,
         counts=counts,
         oldest_read_at=oldest_read_at,

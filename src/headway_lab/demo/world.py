@@ -232,7 +232,7 @@ def simulate_past(
     bell = clock.event()
 
     def play(name: str, step: Step, rung: threading.Event | None = None) -> None:
-        clock.spawn(partial(run_steps, step, clock, threading.Event(), _quiet, name, bell=rung))
+        clock.spawn(partial(run_steps, step, clock, threading.Event(), _quiet, name, wake=rung))
 
     play("world", stage.catalog.step)
     play("trade", stage.trade.step)

@@ -90,7 +90,7 @@ class SimulatedWorkers:
             clock = SkewedClock(self._clock, generator.uniform(-skew_s, skew_s))
             try:
                 step = make_step(injector, f"{name}.{number}", clock)
-                run_steps(step, clock, self._stop, _ignore, name, bell=bell)
+                run_steps(step, clock, self._stop, _ignore, name, wake=bell)
             except Crashed:
                 away_s = self._away_s()
                 self.crashes += not (self._stop.is_set() or away_s)

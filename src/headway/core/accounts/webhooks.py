@@ -72,28 +72,28 @@ REASONS: Mapping[PlatformName, str] = {
 def read_hook(platform: PlatformName, headers: Mapping[str, str], body: bytes) -> Webhook:
     """Read a delivery whose signature is good; header names in lower case; raises RequestError."""
     try:
-        told = json.loads(body)
+        payload = json.loads(body)
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
+        payload = None
+    if not isinstance(payload, dict):
         raise RequestError("the body is not a JSON object")
     if platform is PlatformName.SHOPIFY:
-        return _shopify(headers, told)
-    return _etsy(headers, told) if platform is PlatformName.ETSY else _printify(told)
+        return _shopify(headers, payload)
+    return _etsy(headers, payload) if platform is PlatformName.ETSY else _printify(payload)
 
 
-def _shopify(headers: Mapping[str, str], told: Mapping[str, Any]) -> Webhook:
+def _shopify(headers: Mapping[str, str], payload: Mapping[str, Any]) -> Webhook:
     topic = _text(headers.get("x-shopify-topic"), "the header X-Shopify-Topic").lower()
     effect, kind, external_id = PRIVACY.get(topic, WebhookEffect.NOTHING), None, None
     orders: tuple[str, ...] = ()
     if topic == "app/uninstalled":
         effect = WebhookEffect.DISCONNECT
     elif topic in PRIVACY:
-        external_id, orders = _forgotten(told, effect)
+        external_id, orders = _forgotten(payload, effect)
     elif (subject := topic.partition("/")[0]) in SHOPIFY_TOPICS:
         effect = WebhookEffect.WAKE
         kind, paths = SHOPIFY_TOPICS[subject]
-        ids = (_number(_find(told, path)) for path in paths)
+        ids = (_number(_find(payload, path)) for path in paths)
         external_id = next((value for value in ids if value is not None), None)
     return Webhook(
         platform=PlatformName.SHOPIFY,
@@ -110,29 +110,29 @@ def _shopify(headers: Mapping[str, str], told: Mapping[str, Any]) -> Webhook:
 
 
 def _forgotten(
-    told: Mapping[str, Any], effect: WebhookEffect
+    payload: Mapping[str, Any], effect: WebhookEffect
 ) -> tuple[str | None, tuple[str, ...]]:
     """Return which customer a privacy topic is about, and which of their orders it names."""
     if effect is WebhookEffect.REDACT_SHOP:
         return None, ()
-    customer = _number(_find(told, "customer.id"))
+    customer = _number(_find(payload, "customer.id"))
     if customer is None:
         # Without a name it would be everybody.
         raise RequestError("customer.id is missing, or is not a short word")
-    asked = told.get("orders_to_redact")
-    found = (_number(value) for value in asked) if isinstance(asked, list) else ()
-    return customer, tuple(number for number in found if number is not None)
+    order_ids = payload.get("orders_to_redact")
+    numbers = (_number(value) for value in order_ids) if isinstance(order_ids, list) else ()
+    return customer, tuple(number for number in numbers if number is not None)
 
 
-def _etsy(headers: Mapping[str, str], told: Mapping[str, Any]) -> Webhook:
+def _etsy(headers: Mapping[str, str], payload: Mapping[str, Any]) -> Webhook:
     # One page of Etsy writes order.paid, another ORDER_PAID.
-    topic = _text(told.get("event_type"), "event_type").lower().replace("_", ".")
+    topic = _text(payload.get("event_type"), "event_type").lower().replace("_", ".")
     is_used = topic in ETSY_TOPICS
-    receipt = RECEIPT.search(str(told.get("resource_url", "")))
+    receipt = RECEIPT.search(str(payload.get("resource_url", "")))
     return Webhook(
         platform=PlatformName.ETSY,
         delivery_id=_text(headers.get("webhook-id"), "the header webhook-id"),
-        shop=_text(told.get("shop_id"), "shop_id"),
+        shop=_text(payload.get("shop_id"), "shop_id"),
         topic=topic,
         effect=WebhookEffect.WAKE if is_used else WebhookEffect.NOTHING,
         kind=DataKind.ORDERS if is_used else None,
@@ -140,16 +140,16 @@ def _etsy(headers: Mapping[str, str], told: Mapping[str, Any]) -> Webhook:
     )
 
 
-def _printify(told: Mapping[str, Any]) -> Webhook:
-    topic = _text(told.get("type"), "type")
+def _printify(payload: Mapping[str, Any]) -> Webhook:
+    topic = _text(payload.get("type"), "type")
     is_end = topic == "shop:disconnected"
     kind = PRINTIFY_TOPICS.get(topic.partition(":")[0])
-    subject = _find(told, "resource.id")
-    shop = subject if is_end else _find(told, "resource.data.shop_id")
+    subject = _find(payload, "resource.id")
+    shop = subject if is_end else _find(payload, "resource.data.shop_id")
     effect = WebhookEffect.WAKE if kind else WebhookEffect.NOTHING
     return Webhook(
         platform=PlatformName.PRINTIFY,
-        delivery_id=_text(told.get("id"), "id"),
+        delivery_id=_text(payload.get("id"), "id"),
         shop=_text(shop, "resource.id" if is_end else "resource.data.shop_id"),
         topic=topic,
         effect=WebhookEffect.DISCONNECT if is_end else effect,
@@ -158,12 +158,12 @@ def _printify(told: Mapping[str, Any]) -> Webhook:
     )
 
 
-def _find(told: Mapping[str, Any], path: str) -> object:
+def _find(payload: Mapping[str, Any], path: str) -> object:
     """Return what stands at a dotted path, None if nothing does."""
-    found: object = told
+    value: object = payload
     for name in path.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def _text(value: object, where: str) -> str:

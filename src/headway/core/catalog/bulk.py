@@ -126,7 +126,7 @@ def uploaded(path: str, now: datetime) -> BulkProgress:
 def started(bulk: BulkIntent, operation: Gid | None, now: datetime) -> BulkProgress:
     """Go on to wait for its end; without an operation the shop could not start one now."""
     if operation is None:
-        return _not_asked(bulk, later(bulk, now))
+        return _not_requested(bulk, later(bulk, now))
     return replace(
         bulk.progress, phase=Phase.RUNNING, operation=operation, poll_at=now + POLL_FIRST
     )
@@ -136,7 +136,7 @@ def found(
     bulk: BulkIntent, status: BulkOperationStatus | None, now: datetime
 ) -> BulkProgress | None:
     """Go on with the operation whose reply was lost; if there is none it may be run again."""
-    return _not_asked(bulk, now) if status is None else after_status(bulk, status, now)
+    return _not_requested(bulk, now) if status is None else after_status(bulk, status, now)
 
 
 def after_status(
@@ -159,7 +159,7 @@ def failed(
     if step is BulkStep.UPLOAD or (step is BulkStep.RUN and isinstance(error, PermanentError)):
         return BulkProgress(poll_at=at)
     if step is BulkStep.RUN and (error is None or isinstance(error, push_results.NOT_DONE)):
-        return _not_asked(bulk, at)
+        return _not_requested(bulk, at)
     if step is BulkStep.FETCH:
         # The address of the answers is good for some days only; the shop tells another.
         return replace(bulk.progress, phase=Phase.RUNNING, poll_at=at)
@@ -183,14 +183,14 @@ def judge(
     words do not tell them apart. What is not among the changes is settled, or gone.
     """
     pushed, unsure = [], []
-    for write, said in lines:
+    for write, result in lines:
         change = changes.get(write.sku)
         if change is None:
             continue
-        if said.verdict is WriteVerdict.AGAIN:
+        if result.verdict is WriteVerdict.AGAIN:
             unsure.append(change)
         else:
-            pushed.append(_judge(change, write, said, shop, now))
+            pushed.append(_judge(change, write, result, shop, now))
     return pushed, unsure
 
 
@@ -203,17 +203,17 @@ def apart(changes: Iterable[Change], reason: str, now: datetime) -> list[Pushed]
 
 
 def _judge(
-    change: Change, write: PriceWrite, said: WriteResult, shop: Shop, now: datetime
+    change: Change, write: PriceWrite, result: WriteResult, shop: Shop, now: datetime
 ) -> Pushed:
     if change.applied is None or change.ids is None or change.ids.variant != write.variant:
         # It was lost sight of meanwhile: this answer may be about another variant.
         return Pushed(change=change, retry_at=now, failures=change.failures)
     push_batch = PushBatch(kind=WriteKind.PRICE, changes=[change], writes=[write])
-    (pushed,) = push_results.after_write(push_batch, [said], shop, now)
+    (pushed,) = push_results.after_write(push_batch, [result], shop, now)
     if pushed.retry_at is not None and price_write(change) != write:
         return replace(pushed, retry_at=now)  # a newer price was not refused
     return pushed
 
 
-def _not_asked(bulk: BulkIntent, poll_at: datetime) -> BulkProgress:
+def _not_requested(bulk: BulkIntent, poll_at: datetime) -> BulkProgress:
     return replace(bulk.progress, phase=Phase.UPLOADED, asked_at=None, poll_at=poll_at)

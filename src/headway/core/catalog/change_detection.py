@@ -118,8 +118,8 @@ def desire(observed: Observed, terms: Terms) -> Desired | HeldQuote:
         if quoted is not None and quoted < 0:
             return HeldQuote(reason=f"a negative price was quoted: {plain(quoted)}")
     if not price:
-        wanted = "net price" if terms.basis == "net" and observed.price else "price"
-        return HeldQuote(reason=f"no {wanted} was quoted")
+        missing = "net price" if terms.basis == "net" and observed.price else "price"
+        return HeldQuote(reason=f"no {missing} was quoted")
     cost = observed.net_price or price
     floor = cost * (1 + terms.margin_min)
     shown = round_price(max(price * (1 + terms.markup), floor), terms.rounding)

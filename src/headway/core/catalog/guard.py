@@ -72,20 +72,20 @@ class Weighed:
 
 def weigh(listing: Listing, observed: Observed, settings: SellerSettings, now: datetime) -> Weighed:
     """Decide what of an observation becomes desired, and what waits for a person."""
-    wanted, old = desire(observed, settings.terms), listing.desired
+    computed, old = desire(observed, settings.terms), listing.desired
     if old is None:  # nothing to compare with
-        if not isinstance(wanted, HeldQuote):
-            return Weighed(desired=wanted.as_json())
+        if not isinstance(computed, HeldQuote):
+            return Weighed(desired=computed.as_json())
         if listing.rejected is not None and is_same_offer(_unpriced(observed), listing.rejected):
             return Weighed(rejected=listing.rejected)
-        return Weighed(held_reason=wanted.reason)
+        return Weighed(held_reason=computed.reason)
     kept = {**old, "quantities": observed.as_json()["quantities"]}
     new: State | None
     reason: str | None
-    if isinstance(wanted, HeldQuote):
-        new, reason, offer = None, wanted.reason, _unpriced(observed)
+    if isinstance(computed, HeldQuote):
+        new, reason, offer = None, computed.reason, _unpriced(observed)
     else:
-        new = offer = {**old, **wanted.as_json()}
+        new = offer = {**old, **computed.as_json()}
         reason = _find_move(old, new, settings.guard)
     is_refused = listing.rejected is not None and is_same_offer(offer, listing.rejected)
     if is_refused:
@@ -139,8 +139,8 @@ def _find_move(old: State, new: State, guard: Guard) -> str | None:
 
 def _unpriced(observed: Observed) -> State:
     """Return a quote without a usable price in the form in which a person refuses it."""
-    seen = observed.as_json()
-    return {"price": None, "cost": seen["net_price"], "currency": seen["currency"]}
+    quote = observed.as_json()
+    return {"price": None, "cost": quote["net_price"], "currency": quote["currency"]}
 
 
 def _empties(old: State, new: State) -> bool:

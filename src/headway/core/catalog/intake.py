@@ -203,16 +203,16 @@ def read_at(part: ImportedPart, queue: SupplierQueue, now: datetime) -> datetime
 
 def fate(part: ImportedPart, expected_at: datetime | None, now: datetime) -> str:
     """Say in a few words what has become of a part, or what it waits for."""
-    said = [part.reason] if part.reason else []
+    words = [part.reason] if part.reason else []
     if part.status == "published":
-        said = [part.shopify_product_id or ""]
+        words = [part.shopify_product_id or ""]
     elif part.status == "normalized":
-        said.insert(0, "waiting to be created in the shop")
+        words.insert(0, "waiting to be created in the shop")
     if part.place is not None:
-        said.append(f"number {part.place:,} in line")
+        words.append(f"number {part.place:,} in line")
     if expected_at is not None:
-        said.append(f"read at about {format_time(expected_at, now)}")
-    return "; ".join(said)
+        words.append(f"read at about {format_time(expected_at, now)}")
+    return "; ".join(words)
 
 
 def _name(text: str, what: str) -> str:
@@ -299,8 +299,8 @@ def _read(
     only: SellerId | None,
     otherwise: SellerId | None,
 ) -> ImportRow | RefusedRow:
-    given = dict(zip(header, map(str.strip, cells), strict=False))
-    seller = given.get("seller") or otherwise
+    cell_by_column = dict(zip(header, map(str.strip, cells), strict=False))
+    seller = cell_by_column.get("seller") or otherwise
     reason = ""
     if any(cells[len(header) :]):
         reason = f"{len(cells)} cells under {len(header)} columns"
@@ -310,18 +310,18 @@ def _read(
         reason = f"seller: this import is for {only} only (--seller)"
     else:
         try:
-            return ImportRow(line=line, **_values(given | {"seller": seller}))
+            return ImportRow(line=line, **_values(cell_by_column | {"seller": seller}))
         except InvalidError as error:
             reason = str(error)
-    return RefusedRow(line=line, reason=reason, cells=given)
+    return RefusedRow(line=line, reason=reason, cells=cell_by_column)
 
 
-def _values(given: Mapping[str, str]) -> dict[str, Any]:
+def _values(cell_by_column: Mapping[str, str]) -> dict[str, Any]:
     values = {}
     for column in COLUMNS:
-        if given.get(column) or column == "sku":
+        if cell_by_column.get(column) or column == "sku":
             try:
-                values[column] = READERS[column](given.get(column, ""))
+                values[column] = READERS[column](cell_by_column.get(column, ""))
             except InvalidError as error:
                 raise InvalidError(f"{column}: {error}") from None
     if "weight" in values and (others := [column for column in WORTH if column in values]):

@@ -98,10 +98,10 @@ def next_push_batch(push_lease: PushLease, *, handle: Callable[[str], str]) -> P
 
 def needs(change: Change, shop: Shop) -> PushNeeds:
     """Compare what is desired with what the shop confirmed; a place the shop lacks is not sold."""
-    applied, wanted = change.applied or {}, change.desired
+    applied, desired = change.applied or {}, change.desired
     shown = applied.get("quantities") or {}
     stock, unstocked = {}, {}
-    for name, quantity in wanted["quantities"].items():
+    for name, quantity in desired["quantities"].items():
         if name not in (shop.locations or {}):
             continue
         if name in shown and shown[name] != quantity:
@@ -110,10 +110,10 @@ def needs(change: Change, shop: Shop) -> PushNeeds:
             unstocked[name] = quantity
     return PushNeeds(
         # A shop that asks nothing may go on so until a person has decided, but is not told to.
-        price=(money(wanted, "price") or 0) > 0
-        and any(money(applied, fact) != money(wanted, fact) for fact in PRICE_FACTS[:3]),
-        status="status" in wanted
-        and applied.get("status") != wanted["status"]
+        price=(money(desired, "price") or 0) > 0
+        and any(money(applied, fact) != money(desired, fact) for fact in PRICE_FACTS[:3]),
+        status="status" in desired
+        and applied.get("status") != desired["status"]
         and not _shares_product(change),
         stock=stock,
         unstocked=unstocked,
@@ -222,16 +222,16 @@ def _stock(changes: Sequence[Change], shop: Shop, *, least: int = 1) -> Iterator
     """Pack quantities across products, if there are enough; a rise waits for its price."""
     chosen: list[Change] = []
     writes: list[StockWrite] = []
-    found = {change.sku: needs(change, shop) for change in changes if change.ids}
+    needed = {change.sku: needs(change, shop) for change in changes if change.ids}
     ready = [
         change
         for change in changes
-        if change.ids and not waits_for_price(change, found[change.sku])
+        if change.ids and not waits_for_price(change, needed[change.sku])
     ]
-    stocked = _alike([change for change in ready if found[change.sku].stock])
+    stocked = _alike([change for change in ready if needed[change.sku].stock])
     most = _cap(STOCK_MAX, stocked)
     for change in stocked:
-        stock = found[change.sku].stock
+        stock = needed[change.sku].stock
         if writes and len(writes) + len(stock) > most:
             break
         chosen.append(change)
@@ -269,7 +269,7 @@ def _creations(
     for change in changes:
         if change.ids or change.rival or change.draft is None or change.applied is None:
             continue
-        locations, wanted = shop.locations or {}, change.desired
+        locations, desired = shop.locations or {}, change.desired
         creation = Creation(
             sku=change.sku,
             shop_sku=change.shop_sku,
@@ -277,12 +277,12 @@ def _creations(
             title=change.draft.title,
             description=change.draft.description,
             vendor=change.draft.vendor,
-            price=Decimal(wanted["price"]),
-            compare_at=money(wanted, "compare_at"),
-            cost=Decimal(wanted["cost"]),
+            price=Decimal(desired["price"]),
+            compare_at=money(desired, "compare_at"),
+            cost=Decimal(desired["cost"]),
             quantities={
                 locations[name]: quantity
-                for name, quantity in wanted["quantities"].items()
+                for name, quantity in desired["quantities"].items()
                 if name in locations
             },
         )

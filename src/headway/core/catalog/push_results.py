@@ -109,13 +109,13 @@ def unsure(push_batch: PushBatch, now: datetime) -> list[Pushed]:
 
 
 def after_find(
-    push_batch: PushBatch, found: FoundVariants, shop: Shop, now: datetime
+    push_batch: PushBatch, variants: FoundVariants, shop: Shop, now: datetime
 ) -> list[Pushed]:
     """Adopt what has exactly this SKU; what is not there is created, or reported."""
     pushed = []
     for change in push_batch.changes:
-        shown = found.shown.get(change.shop_sku, ())
-        if change.shop_sku in found.unsure:
+        shown = variants.shown.get(change.shop_sku, ())
+        if change.shop_sku in variants.unsure:
             pushed.append(_unclear(change, now, is_alone=len(push_batch.changes) == 1))
         elif len(shown) > 1:
             reason = (
@@ -124,7 +124,7 @@ def after_find(
             )
             pushed.append(_refused(change, reason, now))
         elif shown:
-            pushed.append(_seen(change, shown[0], shop))
+            pushed.append(_adopted(change, shown[0], shop))
         elif change.draft is not None:
             pushed.append(Pushed(change=change, applied={}, failures=change.failures))
         else:
@@ -142,22 +142,22 @@ def after_read(
     difference is drift, reported and, with `repairs`, written again.
     """
     pushed = []
-    for change, seen in zip(push_batch.changes, shown, strict=True):
-        if seen is None:
+    for change, variant in zip(push_batch.changes, shown, strict=True):
+        if variant is None:
             pushed.append(_gone(change, "the shop no longer knows its ids"))
         elif not push_batch.is_drift_check:
-            pushed.append(_seen(change, seen, shop))
+            pushed.append(_adopted(change, variant, shop))
         else:
-            pushed.append(_drift_checked(change, seen, shop, repairs=repairs))
+            pushed.append(_drift_checked(change, variant, shop, repairs=repairs))
     return pushed
 
 
 def after_write(
-    push_batch: PushBatch, said: Sequence[WriteResult], shop: Shop, now: datetime
+    push_batch: PushBatch, results: Sequence[WriteResult], shop: Shop, now: datetime
 ) -> list[Pushed]:
     """Settle each listing by the worst that was said about any of its writes."""
     answers: dict[str, list[tuple[Write, WriteResult]]] = {}
-    for write, answer in zip(push_batch.writes, said, strict=True):
+    for write, answer in zip(push_batch.writes, results, strict=True):
         answers.setdefault(write.sku, []).append((write, answer))
     return [
         _settle(change, answers[change.sku], push_batch.kind, shop, now)
@@ -192,11 +192,11 @@ def _settle(
     shop: Shop,
     now: datetime,
 ) -> Pushed:
-    worst = min((said for _, said in answers), key=lambda said: WORST.index(said.verdict))
+    worst = min((result for _, result in answers), key=lambda result: WORST.index(result.verdict))
     match worst.verdict:
         case WriteVerdict.DONE if kind is WriteKind.CREATE:
             assert worst.shown is not None, "a creation tells what it made"
-            return replace(_seen(change, worst.shown, shop), failures=0)
+            return replace(_adopted(change, worst.shown, shop), failures=0)
         case WriteVerdict.DONE:
             return _done(change, [write for write, _ in answers], shop)
         case WriteVerdict.AGAIN:
@@ -239,7 +239,7 @@ def _priced(write: PriceWrite, change: Change) -> dict[str, Any]:
     }
 
 
-def _seen(change: Change, shown: Shown, shop: Shop) -> Pushed:
+def _adopted(change: Change, shown: Shown, shop: Shop) -> Pushed:
     """Take over what the shop shows, ids and all."""
     applied = as_applied(shown, change, shop)
     after = confirmed(change, applied, shop)

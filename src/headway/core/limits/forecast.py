@@ -108,9 +108,9 @@ def foretell(
             room = limit - level
             if spent_at is not None and room_at is None and room >= CALL:
                 room_at = starts_at
-            asked = rate * (ends_at - starts_at).total_seconds()
-            taken = max(0.0, min(asked, room))
-            unmet += asked - taken
+            calls = rate * (ends_at - starts_at).total_seconds()
+            taken = max(0.0, min(calls, room))
+            unmet += calls - taken
             level += taken
             if spent_at is None and limit - level < CALL:
                 spent_at = starts_at + _until(room - CALL, rate, ends_at - starts_at)

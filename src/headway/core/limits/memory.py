@@ -44,7 +44,7 @@ class MemoryLimiter(LimiterVerbs):
         self.states: dict[str, LimitState] = {}
         self.ledger: dict[tuple[str, str], LedgerCall] = {}
         self._clock = clock
-        self._seen: dict[str, tuple[float, int]] = {}
+        self._last_read: dict[str, tuple[float, int]] = {}
         self._made = 0
 
     def run(
@@ -52,16 +52,16 @@ class MemoryLimiter(LimiterVerbs):
     ) -> T:
         """Apply the transition at the present instant and keep what it says."""
         del report  # the ledger in memory keeps times and costs only
-        seen = (self._clock.monotonic(), at_us(self._clock.now()))
+        present = (self._clock.monotonic(), at_us(self._clock.now()))
         opened = enter(
             self.resources,
             {key: self.states.get(key) for key in keys},
-            now_us=seen[1],
-            steps_us={key: find_step_us(self._seen.get(key), *seen) for key in keys},
+            now_us=present[1],
+            steps_us={key: find_step_us(self._last_read.get(key), *present) for key in keys},
         )
         moved = transition(opened.states, opened.answer)
         self.states.update({**opened.states, **moved.states})
-        self._seen.update(dict.fromkeys(keys, seen))
+        self._last_read.update(dict.fromkeys(keys, present))
         for note in (*opened.notes, *moved.notes):
             self._write(note)
         return moved.answer

@@ -12,17 +12,21 @@ from headway.core.limits.state import LimitState, Waiting
 AGEING_US = to_us(600)
 
 
-def rank(one: Waiting, now_us: int) -> tuple[int, int]:
+def rank(permit: Waiting, now_us: int) -> tuple[int, int]:
     """Return its place: class, one better per ten minutes of waiting, then first come."""
-    return max(0, one.priority - (now_us - one.asked_at_us) // AGEING_US), one.sequence
+    return max(0, permit.priority - (now_us - permit.asked_at_us) // AGEING_US), permit.sequence
 
 
 def ahead_of(asker: Waiting, state: LimitState, now_us: int) -> list[Waiting]:
     """Return who goes first; a permit that another of its keys still blocks stands aside."""
     place = rank(asker, now_us)
-    ready = [one for one in state.waiting if one.not_before_us <= now_us and one.id != asker.id]
-    ready.sort(key=lambda one: rank(one, now_us))
-    return [one for one in ready if rank(one, now_us) < place]
+    ready = [
+        permit
+        for permit in state.waiting
+        if permit.not_before_us <= now_us and permit.id != asker.id
+    ]
+    ready.sort(key=lambda permit: rank(permit, now_us))
+    return [permit for permit in ready if rank(permit, now_us) < place]
 
 
 def find_start_us(resource: Resource, state: LimitState, asker: Waiting, now_us: int) -> int:
@@ -33,13 +37,13 @@ def find_start_us(resource: Resource, state: LimitState, asker: Waiting, now_us:
     """
     ahead = ahead_of(asker, state, now_us)
     start_us = plan(resource, state, [*ahead, asker], now_us)[-1]
-    asleep = [one for one in ahead if one.start_at_us > now_us]
+    asleep = [permit for permit in ahead if permit.start_at_us > now_us]
     if start_us <= now_us or not asleep:
         return start_us
-    awake = [one for one in ahead if one.start_at_us <= now_us]
+    awake = [permit for permit in ahead if permit.start_at_us <= now_us]
     starts = plan(resource, state, [*awake, asker, *asleep], now_us)
     delayed = zip(asleep, starts[len(awake) + 1 :], strict=True)
-    if starts[len(awake)] > now_us or any(at_us > one.start_at_us for one, at_us in delayed):
+    if starts[len(awake)] > now_us or any(at_us > permit.start_at_us for permit, at_us in delayed):
         return start_us
     return now_us
 
@@ -48,16 +52,16 @@ def plan(resource: Resource, state: LimitState, queue: Sequence[Waiting], now_us
     """Return the start of each, none before the one in front of it."""
     start_us = max(now_us, state.paused_until_us)
     starts = []
-    for one in queue:
-        start_us = max(start_us, _earliest_us(resource, state, one, now_us))
-        state = charge(resource, state, one, start_us)
+    for permit in queue:
+        start_us = max(start_us, _earliest_us(resource, state, permit, now_us))
+        state = charge(resource, state, permit, start_us)
         starts.append(start_us)
     return starts
 
 
 def find_next_free_us(resource: Resource, state: LimitState, now_us: int) -> int:
     """Return when a permit of cost 1 would start at the end of the queue."""
-    queue = sorted(state.waiting, key=lambda one: rank(one, now_us))
+    queue = sorted(state.waiting, key=lambda permit: rank(permit, now_us))
     last = Waiting(
         id="",
         sequence=state.next_sequence,
@@ -74,18 +78,18 @@ def find_next_free_us(resource: Resource, state: LimitState, now_us: int) -> int
     return plan(resource, state, [*queue, last], now_us)[-1]
 
 
-def charge(resource: Resource, state: LimitState, one: Waiting, begun_at_us: int) -> LimitState:
+def charge(resource: Resource, state: LimitState, permit: Waiting, begun_at_us: int) -> LimitState:
     """Begin a call at that instant: windows and quotas see it from now on, buckets fill."""
     call = LimitedCall(
-        id=one.id,
-        priority=one.priority,
-        cost=one.cost,
+        id=permit.id,
+        priority=permit.priority,
+        cost=permit.cost,
         begun_at_us=begun_at_us,
-        lease_until_us=begun_at_us + one.lease_us,
-        leave=one.leave,
+        lease_until_us=begun_at_us + permit.lease_us,
+        leave=permit.leave,
     )
     buckets = tuple(
-        bucket.charge(level, one.cost, begun_at_us)
+        bucket.charge(level, permit.cost, begun_at_us)
         for bucket, level in zip(resource.buckets, state.buckets, strict=True)
     )
     return replace(state, calls=(*state.calls, call), buckets=buckets)
@@ -117,7 +121,7 @@ def close(
         )
     state = replace(state, buckets=buckets, quotas=quotas)
     if arrived_us is None:
-        return replace(state, calls=tuple(one for one in state.calls if one.id != call.id))
+        return replace(state, calls=tuple(other for other in state.calls if other.id != call.id))
     return state.swap(
         replace(
             call,
@@ -129,13 +133,13 @@ def close(
     )
 
 
-def _earliest_us(resource: Resource, state: LimitState, one: Waiting, now_us: int) -> int:
+def _earliest_us(resource: Resource, state: LimitState, permit: Waiting, now_us: int) -> int:
     times = [now_us]
-    times += [rule.earliest_us(state.calls, one.cost, now_us) for rule in resource.windows]
+    times += [rule.earliest_us(state.calls, permit.cost, now_us) for rule in resource.windows]
     for bucket, level in zip(resource.buckets, state.buckets, strict=True):
-        times.append(bucket.earliest_us(level, one.cost))
+        times.append(bucket.earliest_us(level, permit.cost))
     for quota, use in zip(resource.quotas, state.quotas, strict=True):
         times.append(
-            quota.earliest_us(use, state.calls, cost=one.cost, leave=one.leave, now_us=now_us)
+            quota.earliest_us(use, state.calls, cost=permit.cost, leave=permit.leave, now_us=now_us)
         )
     return max(times)

@@ -64,12 +64,14 @@ class LimitState:
 
     def swap(self, call: LimitedCall) -> "LimitState":
         """Return the state with this call in place of its former self."""
-        calls = tuple(call if one.id == call.id else one for one in self.calls)
+        calls = tuple(call if other.id == call.id else other for other in self.calls)
         return replace(self, calls=calls)
 
     def without(self, permit_id: str) -> "LimitState":
         """Return the state without this permit in the queue."""
-        return replace(self, waiting=tuple(one for one in self.waiting if one.id != permit_id))
+        return replace(
+            self, waiting=tuple(permit for permit in self.waiting if permit.id != permit_id)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +177,9 @@ def fit(resource: Resource, state: LimitState, now_us: int) -> LimitState:
 
 def tick(resource: Resource, state: LimitState, now_us: int) -> tuple[LimitState, tuple[Note, ...]]:
     """Let time act: absent owners leave the queue, silent calls are lost, old ones forgotten."""
-    waiting = tuple(one for one in state.waiting if one.start_at_us + one.grace_us >= now_us)
+    waiting = tuple(
+        permit for permit in state.waiting if permit.start_at_us + permit.grace_us >= now_us
+    )
     ended: list[Note] = []
     calls: list[LimitedCall] = []
     for call in state.calls:
@@ -229,7 +233,7 @@ def dump(state: LimitState) -> dict[str, Any]:
         "paused_until_us": state.paused_until_us,
         "pause_reason": state.pause_reason,
         "next_sequence": state.next_sequence,
-        "waiting": [_fields(one) for one in state.waiting],
+        "waiting": [_fields(permit) for permit in state.waiting],
         "calls": [_fields(call) for call in state.calls],
         "buckets": [_fields(meter) for meter in state.buckets],
         "quotas": [_fields(meter) for meter in state.quotas],
@@ -243,7 +247,7 @@ def load(values: Mapping[str, Any]) -> LimitState:
         paused_until_us=values["paused_until_us"],
         pause_reason=values["pause_reason"],
         next_sequence=values["next_sequence"],
-        waiting=tuple(Waiting(**one) for one in values["waiting"]),
+        waiting=tuple(Waiting(**fields) for fields in values["waiting"]),
         calls=tuple(LimitedCall(**call) for call in values["calls"]),
         buckets=tuple(BucketLevel(**meter) for meter in values["buckets"]),
         quotas=tuple(

@@ -48,7 +48,7 @@ def show(
         at=instant(now_us),
         gauges=_gauges(resource, state, now_us),
         in_flight=sum(call.arrived_us is None for call in state.calls),
-        queue=dict(sorted(Counter(one.priority for one in state.waiting).items())),
+        queue=dict(sorted(Counter(permit.priority for permit in state.waiting).items())),
         next_free_at=instant(find_next_free_us(resource, state, now_us)),
         promised_at=_promised_at(state),
         paused_until=instant(state.paused_until_us) if is_paused else None,
@@ -58,7 +58,7 @@ def show(
 
 
 def _promised_at(state: LimitState) -> datetime | None:
-    return instant(min(one.start_at_us for one in state.waiting)) if state.waiting else None
+    return instant(min(permit.start_at_us for permit in state.waiting)) if state.waiting else None
 
 
 def _gauges(resource: Resource, state: LimitState, now_us: int) -> tuple[Gauge, ...]:

@@ -127,8 +127,10 @@ def reserve(
 ) -> LimitStep[Permit | Rejected]:
     """Queue for a start time; refuse at once when the wait would be too long."""
     _refuse_impossible(resources, states, request)
-    asked = {key: _waiting(request, states[key].next_sequence, now_us) for key in request.keys}
-    starts = {key: find_start_us(resources[key], states[key], asked[key], now_us) for key in asked}
+    waiting = {key: _waiting(request, states[key].next_sequence, now_us) for key in request.keys}
+    starts = {
+        key: find_start_us(resources[key], states[key], waiting[key], now_us) for key in waiting
+    }
     wait_us = max(starts.values()) - now_us
     if wait_us > to_us(request.max_wait_s):
         return LimitStep(answer=Rejected(retry_in_s=wait_us / SECOND_US - request.max_wait_s))
@@ -137,12 +139,13 @@ def reserve(
         keys=request.keys,
         wait_s=wait_us / SECOND_US,
         start_at=instant(now_us + wait_us),
-        position=max(len(ahead_of(asked[key], states[key], now_us)) for key in asked),
+        position=max(len(ahead_of(waiting[key], states[key], now_us)) for key in waiting),
     )
     queued = {
-        key: replace(states[key], next_sequence=one.sequence + 1) for key, one in asked.items()
+        key: replace(states[key], next_sequence=entry.sequence + 1)
+        for key, entry in waiting.items()
     }
-    return LimitStep(answer=permit, states=_promise(queued, asked, starts))
+    return LimitStep(answer=permit, states=_promise(queued, waiting, starts))
 
 
 def take(
@@ -179,22 +182,26 @@ def begin(
     resources: Resources, states: States, permit: Permit, now_us: int
 ) -> LimitStep[BeginResult]:
     """Let the call go now if every rule of every key allows it and nobody better wants the slot."""
-    asked = {key: one for key in permit.keys for one in states[key].waiting if one.id == permit.id}
-    if len(asked) < len(permit.keys):
+    waiting = {
+        key: entry for key in permit.keys for entry in states[key].waiting if entry.id == permit.id
+    }
+    if len(waiting) < len(permit.keys):
         return LimitStep(
-            answer=Expired(), states={key: states[key].without(permit.id) for key in asked}
+            answer=Expired(), states={key: states[key].without(permit.id) for key in waiting}
         )
-    starts = {key: find_start_us(resources[key], states[key], asked[key], now_us) for key in asked}
+    starts = {
+        key: find_start_us(resources[key], states[key], waiting[key], now_us) for key in waiting
+    }
     wait_us = max(starts.values()) - now_us
     if wait_us > 0:
-        promised = _promise(states, asked, starts)
+        promised = _promise(states, waiting, starts)
         return LimitStep(answer=NotYet(wait_s=wait_us / SECOND_US), states=promised)
     begun = {
-        key: charge(resources[key], states[key].without(one.id), one, now_us)
-        for key, one in asked.items()
+        key: charge(resources[key], states[key].without(entry.id), entry, now_us)
+        for key, entry in waiting.items()
     }
-    within_s = min(_send_within_s(resources[key], one) for key, one in asked.items())
-    notes = tuple(_ledger_line(key, one, now_us) for key, one in asked.items())
+    within_s = min(_send_within_s(resources[key], entry) for key, entry in waiting.items())
+    notes = tuple(_ledger_line(key, entry, now_us) for key, entry in waiting.items())
     return LimitStep(answer=Granted(send_within_s=within_s), states=begun, notes=notes)
 
 
@@ -315,7 +322,9 @@ def observe(
         changed = replace(state, quotas=(use, *state.quotas[1:]))
     elif resource.buckets:
         bucket, level = resource.buckets[0], state.buckets[0]
-        over = bucket.level_at(level, now_us) - observation.used - sum(one.cost for one in others)
+        over = (
+            bucket.level_at(level, now_us) - observation.used - sum(other.cost for other in others)
+        )
         is_quiet, quiet_count = _count_quiet(over, level.quiet_count, has_others=bool(others))
         level = bucket.charge(level, -over if over < 0 or is_quiet else 0, now_us)
         level = replace(
@@ -360,26 +369,26 @@ def _waiting(request: Request, sequence: int, now_us: int) -> Waiting:
 
 
 def _promise(
-    states: States, asked: Mapping[str, Waiting], starts: Mapping[str, int]
+    states: States, entries: Mapping[str, Waiting], starts: Mapping[str, int]
 ) -> dict[str, LimitState]:
     """Write the start into every key's queue, with what the other keys said."""
     start_us = max(starts.values())
     promised = {}
-    for key, one in asked.items():
+    for key, entry in entries.items():
         others_us = max((at_us for other, at_us in starts.items() if other != key), default=0)
-        told = replace(one, start_at_us=start_us, not_before_us=others_us)
-        waiting = (*states[key].without(one.id).waiting, told)
+        with_start = replace(entry, start_at_us=start_us, not_before_us=others_us)
+        waiting = (*states[key].without(entry.id).waiting, with_start)
         promised[key] = replace(states[key], waiting=waiting)
     return promised
 
 
-def _send_within_s(resource: Resource, one: Waiting) -> float:
+def _send_within_s(resource: Resource, waiting: Waiting) -> float:
     """Return how late the call may still leave.
 
     Where every rule waits for the finish, a late call is counted late, and only the lease binds;
     what trusts the begin must leave soon after it. A bucket's headroom holds what a late call adds.
     """
-    within_s = [one.lease_us / SECOND_US / 2]
+    within_s = [waiting.lease_us / SECOND_US / 2]
     for rule in resource.rules:
         if isinstance(rule, Bucket):
             within_s.append(max(SEND_WITHIN_S, rule.headroom / rule.rate_per_s))
@@ -390,15 +399,15 @@ def _send_within_s(resource: Resource, one: Waiting) -> float:
     return min(within_s)
 
 
-def _ledger_line(key: str, one: Waiting, now_us: int) -> LedgerCall:
+def _ledger_line(key: str, waiting: Waiting, now_us: int) -> LedgerCall:
     return LedgerCall(
-        permit_id=one.id,
+        permit_id=waiting.id,
         key=key,
-        owner=one.owner,
-        purpose=one.purpose,
-        cost=one.cost,
+        owner=waiting.owner,
+        purpose=waiting.purpose,
+        cost=waiting.cost,
         begun_at=instant(now_us),
-        lease_until=instant(now_us + one.lease_us),
+        lease_until=instant(now_us + waiting.lease_us),
     )
 
 

@@ -17,7 +17,7 @@ TOKEN_NOTICE = timedelta(days=7)
     link="/accounts",
     # A shop is tried again some time after its platform answers others.
     suppressed_for=HOUR,
-    measures={"shops_down": lambda metrics: sum(each.is_connected for each in metrics.connections)},
+    measures={"shops_down": lambda metrics: sum(shop.is_connected for shop in metrics.connections)},
 )
 def shop_refused(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
     """Yield the connected shops and the platforms that do not answer."""

@@ -316,7 +316,7 @@ def breaks(throughput: Throughput, policies: Iterable[Policy]) -> list[Break]:
     """Return what gives way as a catalog grows, the first first."""
     hourly = throughput.seats_per_min * 60
     by_chance = (math.sqrt(hourly + (FULLEST / 2) ** 2) - FULLEST / 2) ** 2
-    found = [
+    steps = [
         Break(
             products=int(HOURS * by_chance),
             what="anchored: the fullest hour overflows, for chance fills the hours",
@@ -335,22 +335,24 @@ def breaks(throughput: Throughput, policies: Iterable[Policy]) -> list[Break]:
     if throughput.adaptive_calls_per_day < throughput.price_calls_per_day:
         most = int(throughput.adaptive_seats_per_min * DAY_MIN)
         what = "adaptive: its share of the budget is too small to read all in a day"
-        found.append(Break(products=most, what=what, policy=ADAPTIVE))
+        steps.append(Break(products=most, what=what, policy=ADAPTIVE))
     for policy in policies:
         least = _retries_overflow(policy, throughput.products_max)
         if least is not None:
             what = f"{policy.name}: its retry windows cannot carry {FAILING_SHARE:.0%} that fail"
-            found.append(Break(products=least, what=what, policy=policy.name))
-    return sorted(found, key=lambda break_point: break_point.products)
+            steps.append(Break(products=least, what=what, policy=policy.name))
+    return sorted(steps, key=lambda break_point: break_point.products)
 
 
 def retry_seats_per_day(policy: Policy, products: int) -> int | None:
     """Return how many seats a day the policy's windows have for retries; None if it has none."""
     steps = int(timedelta(days=1) / WINDOW_STEP)
     windows = [policy.retry_window(ANY_DAY + step * WINDOW_STEP, products) for step in range(steps)]
-    found = {window.opens_at: window.seats_max for window in windows if window is not None}
+    seats_by_opening = {
+        window.opens_at: window.seats_max for window in windows if window is not None
+    }
     # The one that was open at midnight belongs to the day before.
-    today = [seats for opens_at, seats in found.items() if opens_at >= ANY_DAY]
+    today = [seats for opens_at, seats in seats_by_opening.items() if opens_at >= ANY_DAY]
     return sum(today) if today else None
 
 

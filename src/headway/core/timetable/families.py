@@ -102,8 +102,10 @@ class Family:
     def factors(self, pooled: Odds) -> Odds:
         """Return by what to multiply the first belief in lists of each share."""
         return tuple(
-            (found + SMOOTHING_ONE * factor) / (expected + SMOOTHING_ONE)
-            for found, expected, factor in zip(self.lists, self.lists_expected, pooled, strict=True)
+            (observed + SMOOTHING_ONE * factor) / (expected + SMOOTHING_ONE)
+            for observed, expected, factor in zip(
+                self.lists, self.lists_expected, pooled, strict=True
+            )
         )
 
     def opened(self, *, began_at: datetime, at: datetime, rate: float, pooled: Odds) -> Self:
@@ -118,19 +120,19 @@ class Family:
         """Return the family without its episode, and the lists found and expected in it."""
         episode = self.episode
         assert episode is not None
-        found, expected = chances(episode.odds), chances(episode.odds_first)
+        observed, expected = chances(episode.odds), chances(episode.odds_first)
         days = (at - self.counted_at) / DAY if self.counted_at else 0.0
         kept = KEPT_A_DAY ** max(0.0, days)
         family = replace(
             self,
-            lists=tuple(kept * a + b for a, b in zip(self.lists, found, strict=True)),
+            lists=tuple(kept * a + b for a, b in zip(self.lists, observed, strict=True)),
             lists_expected=tuple(
                 kept * a + b for a, b in zip(self.lists_expected, expected, strict=True)
             ),
             counted_at=at,
             episode=None,
         )
-        return family, found, expected
+        return family, observed, expected
 
     def as_json(self) -> dict[str, Any]:
         """Return all but the name, as the store keeps it."""
@@ -180,8 +182,8 @@ def pooled_factors(lists: Sequence[float], lists_expected: Sequence[float]) -> O
     if len(lists) != len(SHARES):  # none yet, or another version's
         return (1.0,) * len(SHARES)
     return tuple(
-        min(FACTOR_MAX, max(FACTOR_MIN, (found + SMOOTHING_ALL) / (expected + SMOOTHING_ALL)))
-        for found, expected in zip(lists, lists_expected, strict=True)
+        min(FACTOR_MAX, max(FACTOR_MIN, (observed + SMOOTHING_ALL) / (expected + SMOOTHING_ALL)))
+        for observed, expected in zip(lists, lists_expected, strict=True)
     )
 
 

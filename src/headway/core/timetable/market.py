@@ -141,9 +141,9 @@ def initial_price(listings: int, seats_per_min: float, prior: Prior) -> float:
 
     As long as the prior was never fitted, all listings look alike.
     """
-    wanted = seats_per_min / max(1, listings)
+    seats_each = seats_per_min / max(1, listings)
     if not prior.shares:
-        return worth(prior.mean, min(DEADLINE_MIN, 1 / wanted))
+        return worth(prior.mean, min(DEADLINE_MIN, 1 / seats_each))
     low, high = math.log(PRICE_MIN), math.log(PRICE_MAX)
     for _ in range(40):
         middle = (low + high) / 2
@@ -151,7 +151,7 @@ def initial_price(listings: int, seats_per_min: float, prior: Prior) -> float:
             share / max(1.0, look_after_min(rate, math.exp(middle)))
             for share, rate in zip(prior.shares, GRID, strict=True)
         )
-        low, high = (middle, high) if demand > wanted else (low, middle)
+        low, high = (middle, high) if demand > seats_each else (low, middle)
     return min(math.exp(low), worth(GRID[-1], DEADLINE_MIN))
 
 

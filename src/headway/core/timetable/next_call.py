@@ -95,7 +95,7 @@ class NextCall:
         """Derive the reason."""
         object.__setattr__(self, "reason", self.pause_reason or REASONS[self.why])
 
-    def seen_by(self, seller: SellerId, front: Sequence[Candidate]) -> "NextCall":
+    def for_seller(self, seller: SellerId, front: Sequence[Candidate]) -> "NextCall":
         """Return the call as this seller may see it; a part that two sellers list is shown."""
         own = {candidate.sku: candidate for candidate in front if candidate.user_id == seller}
 
@@ -125,15 +125,15 @@ def next_call(queue: SupplierQueue, now: datetime, *, pauses: Sequence[Pause] = 
             pause=pause,
             pause_reason=pause_reason,
         )
-    wanted_at, rule = _wanted(queue, now)
-    if wanted_at is None:
+    planned_at, rule = _planned(queue, now)
+    if planned_at is None:
         return NextCall(leaves_at=None, why=Why.NOTHING, seats=(), seats_max=seats_max)
     # The latest of these is the reason; of equals, the first.
     reasons = [
         (queue.breaker.blocked_until(now) or now, Why.BREAKER),
         (queue.paused_until or now, Why.TOLD_TO_WAIT),
         (max(now, queue.permit_at), Why.PERMIT),
-        (wanted_at, _why_wanted(queue.front, wanted_at, rule)),
+        (planned_at, _why_planned(queue.front, planned_at, rule)),
     ]
     leaves_at = max(at for at, _ in reasons)
     why = next(why for at, why in reasons if at == leaves_at) if leaves_at > now else Why.NOW
@@ -142,24 +142,24 @@ def next_call(queue: SupplierQueue, now: datetime, *, pauses: Sequence[Pause] = 
     return NextCall(leaves_at=leaves_at, why=why, seats=seats, seats_max=seats_max)
 
 
-def _wanted(queue: SupplierQueue, now: datetime) -> tuple[datetime | None, SeatRule]:
+def _planned(queue: SupplierQueue, now: datetime) -> tuple[datetime | None, SeatRule]:
     """Return when a call should leave, and the seat rule then: a full window opens again."""
-    wanted_at = departure(queue.front, now, queue.rule)
+    planned_at = departure(queue.front, now, queue.rule)
     if queue.retries_from is None:
-        return wanted_at, queue.rule
+        return planned_at, queue.rule
     rule = replace(queue.rule, retries_left=None)
     retried_at = departure(queue.front, max(now, queue.retries_from), rule)
-    if retried_at is None or (wanted_at is not None and wanted_at <= retried_at):
-        return wanted_at, queue.rule
+    if retried_at is None or (planned_at is not None and planned_at <= retried_at):
+        return planned_at, queue.rule
     return retried_at, rule
 
 
-def _why_wanted(front: Sequence[Candidate], wanted_at: datetime, rule: SeatRule) -> Why:
+def _why_planned(front: Sequence[Candidate], planned_at: datetime, rule: SeatRule) -> Why:
     if any(candidate.priority in URGENT for candidate in front):
         return Why.NOW
-    if wanted_at == rule.paced_until:
+    if planned_at == rule.paced_until:
         return Why.PACE
-    due = {candidate.sku for candidate in front if candidate.next_sync_at <= wanted_at}
+    due = {candidate.sku for candidate in front if candidate.next_sync_at <= planned_at}
     return Why.SEATS if len(due) >= rule.seats else Why.SLACK
 
 

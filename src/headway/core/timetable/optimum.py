@@ -34,7 +34,7 @@ def relaxed_optimum(
     if total <= 0:
         return 0.0
     stale = map(stale_min_per_day, rates_per_day, intervals_min)
-    return sum(weight * each for weight, each in zip(weights, stale, strict=True)) / total
+    return sum(weight * minutes for weight, minutes in zip(weights, stale, strict=True)) / total
 
 
 def round_robin(rates_per_day: Sequence[float], seats_per_min: float) -> float:
@@ -92,8 +92,8 @@ def _price(moving: Sequence[tuple[float, float]], seats: float, cap_min: float) 
 
     def excess(log_price: float) -> float:
         price = math.exp(log_price)
-        wanted = sum(1 / _interval_min(rate, weight, price, cap_min) for rate, weight in moving)
-        return math.log(wanted / seats)
+        demand = sum(1 / _interval_min(rate, weight, price, cap_min) for rate, weight in moving)
+        return math.log(demand / seats)
 
     # At the worth of the best look at the cap's age only the cap wants seats, and those there are.
     high = math.log(max(_worth(rate, weight, cap_min) for rate, weight in moving))
@@ -107,14 +107,14 @@ def _price(moving: Sequence[tuple[float, float]], seats: float, cap_min: float) 
         if low_excess <= CLOSE or high - low <= HAIR:
             break
         middle = low + (high - low) * low_excess / (low_excess - high_excess)
-        found = excess(middle)
-        if abs(found) <= CLOSE:
+        value = excess(middle)
+        if abs(value) <= CLOSE:
             high = middle
             break
-        if found > 0:
-            low, low_excess, high_excess = middle, found, high_excess / 2
+        if value > 0:
+            low, low_excess, high_excess = middle, value, high_excess / 2
         else:
-            high, high_excess, low_excess = middle, found, low_excess / 2
+            high, high_excess, low_excess = middle, value, low_excess / 2
     return math.exp(high)
 
 

@@ -30,7 +30,7 @@ class Outage:
 
 def outages(calls: Iterable[LoggedCall], now: datetime) -> list[Outage]:
     """Return the stretches without an answer, in order; one that still lasts ends now."""
-    found: list[Outage] = []
+    spans: list[Outage] = []
     failed: list[LoggedCall] = []
     for call in sorted(calls, key=lambda call: call.begun_at):
         if call.result is None:
@@ -38,11 +38,11 @@ def outages(calls: Iterable[LoggedCall], now: datetime) -> list[Outage]:
         if call.result not in ANSWERED:
             failed.append(call)
         elif failed:
-            found.append(_stretch(failed, call.finished_at or call.begun_at))
+            spans.append(_stretch(failed, call.finished_at or call.begun_at))
             failed = []
     if failed:
-        found.append(_stretch(failed, now))
-    return found
+        spans.append(_stretch(failed, now))
+    return spans
 
 
 def _stretch(failed: list[LoggedCall], ends_at: datetime) -> Outage:

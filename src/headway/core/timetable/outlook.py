@@ -58,9 +58,9 @@ class Outlook:
     retries_from: datetime | None = None
 
 
-def foresee(outlook: Outlook, now: datetime, wanted: Collection[Sku]) -> dict[Sku, datetime]:
+def foresee(outlook: Outlook, now: datetime, skus: Collection[Sku]) -> dict[Sku, datetime]:
     """Return when each of these parts will be in a call; parts beyond the horizon are left out."""
-    line, left, found = _Line(outlook), set(wanted), dict[Sku, datetime]()
+    line, left, times = _Line(outlook), set(skus), dict[Sku, datetime]()
     departures = replace(outlook.departures, permit_at=max(now, outlook.departures.permit_at))
     for _ in range(CALLS_MAX):
         if not left:
@@ -72,11 +72,11 @@ def foresee(outlook: Outlook, now: datetime, wanted: Collection[Sku]) -> dict[Sk
         departures = departures.at(leave_at)
         at = departures.permit_at
         in_call = {candidate.sku for candidate in join_call(front, at, _rule_at(outlook, at))}
-        found |= dict.fromkeys(left & in_call, at)
+        times |= dict.fromkeys(left & in_call, at)
         left -= in_call
         line.read(in_call, at)
         departures = departures.after
-    return found
+    return times
 
 
 def _rule_at(outlook: Outlook, at: datetime) -> SeatRule:

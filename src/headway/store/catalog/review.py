@@ -212,13 +212,13 @@ class _State:
         }
         return self.proposed or unpriced
 
-    def ruled(self, said: str, new: Mapping[str, Any] | None = None) -> Ruling:
+    def ruled(self, message: str, new: Mapping[str, Any] | None = None) -> Ruling:
         """Return the ruling that changes the state to `new`, or leaves it."""
         return Ruling(
             user_id=self.user_id,
             sku=self.sku,
             is_done=new is not None,
-            said=said,
+            said=message,
             old=self.desired,
             new=new,
         )

@@ -137,7 +137,7 @@ class Markets:
         self, pool: Pool, supplier: SupplierName = MAIN, *, limit_key: str, seats_per_min: float
     ) -> None:
         self._pool = pool
-        self._whose = {"limit_key": limit_key, "supplier": supplier}
+        self._key = {"limit_key": limit_key, "supplier": supplier}
         self._seats_per_min = seats_per_min
 
     def load(self, families: Collection[str], now: datetime) -> Market:
@@ -193,7 +193,7 @@ class Markets:
     def refit(self, market: Market, now: datetime) -> None:
         """Fit the distribution of change rates again, unless another worker just did."""
         with guarded(), self._pool.connection() as connection:
-            cells = connection.execute(CELLS, self._whose).fetchall()
+            cells = connection.execute(CELLS, self._key).fetchall()
         recency = market.recency.decayed()
         values = {
             "prior": list(market.prior.refit(cells).shares),
@@ -207,7 +207,7 @@ class Markets:
     def oldest(self) -> datetime | None:
         """Return when the longest waiting listing was last read or added; None if none waits."""
         with guarded(), self._pool.connection() as connection:
-            row = connection.execute(OLDEST, self._whose).fetchone()
+            row = connection.execute(OLDEST, self._key).fetchone()
         assert row is not None, "an expression always answers"
         oldest_at: datetime | None = row[0]
         return oldest_at
@@ -215,24 +215,24 @@ class Markets:
     def ages_min(self, now: datetime) -> Mapping[int, int]:
         """Return how many SKUs were last read that many minutes ago."""
         with guarded(), self._pool.connection() as connection:
-            return dict(connection.execute(AGES, {**self._whose, "now": now}).fetchall())
+            return dict(connection.execute(AGES, {**self._key, "now": now}).fetchall())
 
     def hurry(self, count: int, now: datetime) -> list[Sku]:
         """Put this many of the listings read longest ago first; return the SKUs that moved."""
         return self._skus(HURRY, {"count": count, "now": now})
 
     def _load(self, families: Collection[str]) -> tuple[Any, ...] | None:
-        values = {**self._whose, "names": list(families)}
+        values = {**self._key, "names": list(families)}
         with guarded(), self._pool.connection() as connection:
             return connection.execute(LOAD, values).fetchone()
 
     def _execute(self, statement: str, values: Mapping[str, Any]) -> None:
         with guarded(), self._pool.connection() as connection:
-            connection.execute(statement, {**values, **self._whose})
+            connection.execute(statement, {**values, **self._key})
 
     def _skus(self, statement: str, values: Mapping[str, Any]) -> list[Sku]:
         with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(statement, {**values, **self._whose}).fetchall()
+            rows = connection.execute(statement, {**values, **self._key}).fetchall()
         return [row[0] for row in rows]
 
 

@@ -66,19 +66,19 @@ def _ruled(user_id: SellerId, row: Sequence[Any], pauses: Sequence[Pause], now: 
     sku, status, is_active, is_first = row
     pause = longest(pause for pause in pauses if pause.covers(user_id, sku))
     if status == "parked":
-        is_done, said = False, "parked; revive it"
+        is_done, message = False, "parked; revive it"
     elif not is_active:
-        is_done, said = False, "switched off; publish it again"
+        is_done, message = False, "switched off; publish it again"
     elif status == "syncing":
-        is_done, said = False, "is in_call now"
+        is_done, message = False, "is in_call now"
     elif pause is not None:
-        is_done, said = (
+        is_done, message = (
             not is_first,
             f"{describe_pause(pause, now)}; boards the first call after that",
         )
     else:
-        is_done, said = not is_first, "boards the next call"
-    return Ruling(user_id=user_id, sku=sku, is_done=is_done, said=said)
+        is_done, message = not is_first, "boards the next call"
+    return Ruling(user_id=user_id, sku=sku, is_done=is_done, said=message)
 
 
 def _assert_listed(user_id: SellerId, skus: Sequence[Sku], rows: dict[Sku, Any]) -> None:

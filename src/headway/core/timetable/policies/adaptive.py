@@ -68,23 +68,23 @@ class Adaptive:
         due = now + PLACE_SPREAD * ((1 + stable_number(sku)) / NUMBERS)
         return Placement(hour_bucket=due.hour, minute_offset=due.minute, next_sync_at=due)
 
-    def next_read(self, seen: ReadResult) -> Next:
+    def next_read(self, read: ReadResult) -> Next:
         """Learn from the read, and look again when that will be worth the price."""
-        listing, market = seen.listing, self.market
+        listing, market = read.listing, self.market
         evidence, read_at = listing.evidence, listing.last_successful_sync
         if read_at is not None:
             rate = market.prior.rate(evidence)
             evidence = learn(
                 evidence,
-                gap_days=(seen.at - read_at) / DAY,
+                gap_days=(read.at - read_at) / DAY,
                 rate=rate,
-                has_changed=seen.has_changed,
-                at=seen.at,
-                share=1 - self._explained(seen, rate),
+                has_changed=read.has_changed,
+                at=read.at,
+                share=1 - self._explained(read, rate),
             )
-        rate = self._rate(evidence, seen.at)
+        rate = self._rate(evidence, read.at)
         wait_min = look_after_min(rate, market.going_price, listing.value_weight, DEADLINE_MIN)
-        due = seen.at + max(LOOK_AFTER_MIN, wait_min) * MINUTE
+        due = read.at + max(LOOK_AFTER_MIN, wait_min) * MINUTE
         return Next(next_sync_at=due, evidence=evidence)
 
     def chance(self, listing: Listing, at: datetime) -> float:
@@ -115,21 +115,21 @@ class Adaptive:
         """Return the policy as it decides in this market."""
         return replace(self, market=market)
 
-    def learn(self, seen: list[ReadResult]) -> Lesson:
+    def learn(self, reads: list[ReadResult]) -> Lesson:
         """Return what one call taught: how late the queue is, who changes again, who together."""
         lags = [
             (result.at - result.listing.next_sync_at) / MINUTE
-            for result in seen
+            for result in reads
             if _is_timely(result)
         ]
         tally = _Tally()
-        for result in seen:
+        for result in reads:
             self._count_recency(result, tally)
-        families = {result.listing.family for result in seen if result.listing.family}
+        families = {result.listing.family for result in reads if result.listing.family}
         for name in sorted(families):
             self._count_family(
                 self.market.families.get(name, Family(name=name)),
-                [result for result in seen if result.listing.family == name],
+                [result for result in reads if result.listing.family == name],
                 tally,
             )
         return Lesson(
@@ -171,27 +171,27 @@ class Adaptive:
         recency, first = self.market.recency, len(BINS)
         return pooled_factors(recency.hits[first:], recency.hits_expected[first:])
 
-    def _explained(self, seen: ReadResult, rate: float) -> float:
+    def _explained(self, read: ReadResult, rate: float) -> float:
         """Return how much of a change is the doing of a list that hit the whole family."""
-        listing = seen.listing
+        listing = read.listing
         family = self.market.families.get(listing.family) if listing.family else None
         episode, read_at = family.episode if family else None, listing.last_successful_sync
-        if not seen.has_changed or episode is None or read_at is None:
+        if not read.has_changed or episode is None or read_at is None:
             return 0.0
         return episode.explains(
-            read_at=read_at, own_chance=own_chance(rate, (seen.at - read_at) / DAY)
+            read_at=read_at, own_chance=own_chance(rate, (read.at - read_at) / DAY)
         )
 
-    def _count_recency(self, seen: ReadResult, tally: "_Tally") -> None:
-        evidence, read_at = seen.listing.evidence, seen.listing.last_successful_sync
+    def _count_recency(self, read: ReadResult, tally: "_Tally") -> None:
+        evidence, read_at = read.listing.evidence, read.listing.last_successful_sync
         if evidence.changed_at is None or read_at is None:
             return
         index = bin_of(read_at - evidence.changed_at)
         if index is None:
             return
         rate = self.market.prior.rate(evidence)
-        tally.hits[index] += (1 - self._explained(seen, rate)) * seen.has_changed
-        tally.hits_expected[index] += own_chance(rate, (seen.at - read_at) / DAY)
+        tally.hits[index] += (1 - self._explained(read, rate)) * read.has_changed
+        tally.hits_expected[index] += own_chance(rate, (read.at - read_at) / DAY)
 
     def _count_family(self, family: Family, in_call: list[ReadResult], tally: "_Tally") -> None:
         """Go on with the family's episode, or open one, and say whom to sweep or to spare."""
@@ -271,9 +271,9 @@ class Adaptive:
 
     def _close(self, family: Family, at: datetime, tally: "_Tally") -> Family:
         """End the episode, and count whether it was a list."""
-        family, found, expected = family.closed(at)
+        family, observed, expected = family.closed(at)
         for n in range(len(SHARES)):
-            tally.hits[len(BINS) + n] += found[n]
+            tally.hits[len(BINS) + n] += observed[n]
             tally.hits_expected[len(BINS) + n] += expected[n]
         return family
 
@@ -289,12 +289,12 @@ class _Tally:
     spares: list[str] = field(default_factory=list)
 
 
-def _is_timely(seen: ReadResult) -> bool:
+def _is_timely(read: ReadResult) -> bool:
     """Return True if a listing boarded in its own time, so that its lag tells of the queue.
 
     Whoever the guard pulled forward is marked by a due time before its last read.
     """
-    listing = seen.listing
+    listing = read.listing
     return (
         listing.priority is Priority.SCHEDULED
         and listing.swept_from is None

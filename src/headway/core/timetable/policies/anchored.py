@@ -37,16 +37,18 @@ class Anchored(OnceADay):
             next_sync_at=self.due_in(sku, hour_bucket, minute_offset, 0, now),
         )
 
-    def next_read(self, seen: ReadResult) -> Next:
+    def next_read(self, read: ReadResult) -> Next:
         """Return the next slot; one that a borrowed seat served a little early is skipped.
 
         Skipping is bounded by `early`, so that early + slack stays inside the hour that law L3
         leaves to the once-a-day policies.
         """
-        it = seen.listing
-        slot = self.due_in(it.sku, it.hour_bucket, it.minute_offset, it.sync_priority, seen.at)
-        is_early = slot - seen.at <= self.early
-        return Next(next_sync_at=slot + DAY if is_early else slot, evidence=it.evidence)
+        listing = read.listing
+        slot = self.due_in(
+            listing.sku, listing.hour_bucket, listing.minute_offset, listing.sync_priority, read.at
+        )
+        is_early = slot - read.at <= self.early
+        return Next(next_sync_at=slot + DAY if is_early else slot, evidence=listing.evidence)
 
 
 POLICY = Anchored()

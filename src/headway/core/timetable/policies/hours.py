@@ -62,18 +62,20 @@ class HourSlots(OnceADay):
         due_at = self.due_in(sku, hour_bucket, 0, 0, now)
         return Placement(hour_bucket=hour_bucket, minute_offset=0, next_sync_at=due_at)
 
-    def next_read(self, seen: ReadResult) -> Next:
+    def next_read(self, read: ReadResult) -> Next:
         """Return the next slot; one that was served early is skipped, as far as L3 allows.
 
         Who took a spare seat up to an hour before its slot is due a day after that slot, but never
         so late that with slack and service its read would be older than `age_max`.
         """
-        it = seen.listing
-        slot = self.due_in(it.sku, it.hour_bucket, it.minute_offset, it.sync_priority, seen.at)
-        if self.is_served(slot - seen.at):
-            latest = latest_due(seen.at, age_max=self.age_max, slack=self.slack)
+        listing = read.listing
+        slot = self.due_in(
+            listing.sku, listing.hour_bucket, listing.minute_offset, listing.sync_priority, read.at
+        )
+        if self.is_served(slot - read.at):
+            latest = latest_due(read.at, age_max=self.age_max, slack=self.slack)
             slot = min(slot + DAY, latest)
-        return Next(next_sync_at=slot, evidence=it.evidence)
+        return Next(next_sync_at=slot, evidence=listing.evidence)
 
     def is_served(self, ahead: timedelta) -> bool:
         """Return True if a read so long before a slot stands for it."""

@@ -109,7 +109,7 @@ class Policy(Protocol):
     def place(self, sku: Sku, now: datetime, catalog: CatalogSummary = EMPTY) -> Placement:
         """Give a new listing its slot and first due time."""
 
-    def next_read(self, seen: ReadResult) -> Next:
+    def next_read(self, read: ReadResult) -> Next:
         """Return when a listing that was just read well is due again."""
 
     def chance(self, listing: Listing, at: datetime) -> float:
@@ -124,7 +124,7 @@ class Policy(Protocol):
     def informed(self, market: Market) -> Self:
         """Return the policy as it decides in this market; most do not care."""
 
-    def learn(self, seen: list[ReadResult]) -> Lesson | None:
+    def learn(self, reads: list[ReadResult]) -> Lesson | None:
         """Return what one call taught about the market; None from a policy that has none."""
 
     def reason(self, listing: Listing, now: datetime) -> str:
@@ -190,9 +190,9 @@ class OnceADay:
         del market
         return self
 
-    def learn(self, seen: list[ReadResult]) -> Lesson | None:
+    def learn(self, reads: list[ReadResult]) -> Lesson | None:
         """Learn nothing."""
-        del seen
+        del reads
         return None
 
     def reason(self, listing: Listing, now: datetime) -> str:

@@ -37,10 +37,10 @@ class Rolling(OnceADay):
             next_sync_at=self.due_in(sku, hour_bucket, minute_offset, 0, now),
         )
 
-    def next_read(self, seen: ReadResult) -> Next:
+    def next_read(self, read: ReadResult) -> Next:
         """Return a day from now, whoever was read; a priority takes some minutes off."""
-        ahead = timedelta(minutes=bounded(seen.listing.sync_priority))
-        return Next(next_sync_at=seen.at + DAY - ahead, evidence=seen.listing.evidence)
+        ahead = timedelta(minutes=bounded(read.listing.sync_priority))
+        return Next(next_sync_at=read.at + DAY - ahead, evidence=read.listing.evidence)
 
 
 POLICY = Rolling()
