@@ -55,7 +55,7 @@ class ExamplePlatform:
         self._clock = context.clock
         self._tokens = AccountTokens(
             limit_key(account.shop),
-            shelf=context.shelf,
+            token_store=context.shelf,
             vault=context.open_vault(),
             clock=context.clock,
         )

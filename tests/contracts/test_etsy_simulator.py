@@ -202,7 +202,7 @@ def connector(checker: ContractChecker, pool: ConnectionPool) -> Iterator[EtsyPl
         account,
         url="http://etsy.test",
         access=ACCESS,
-        shelf=credentials,
+        token_store=credentials,
         vault=VAULT,
         clock=clock,
         transport=SimTransport(checker.handle, clock),

@@ -292,7 +292,7 @@ def test_a_token_request_that_would_leave_too_late_is_not_sent(rig: Any, tmp_pat
             username=sign_in.username,
             password=sign_in.password,
         ),
-        catalog=Credentials(SlowPool(rig.pool, rig.clock)),
+        token_store=Credentials(SlowPool(rig.pool, rig.clock)),
         vault=open_vault(None, tmp_path),
         clock=rig.clock,
         transport=SimTransport(rig.supplier.handle, rig.clock, seed=1),

@@ -78,7 +78,7 @@ class Rig:
         connector = BoeingSupplier(
             self.urls.get(id(simulator), "http://boeing.test"),
             access,
-            shelf=Credentials(self.pool),
+            token_store=Credentials(self.pool),
             vault=Vault([KEY]),
             clock=self.clock,
             transport=transport,

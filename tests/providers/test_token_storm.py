@@ -78,7 +78,7 @@ class Platform:
     def worker(self) -> ShopifyStorefront:
         access = ShopAccess(client_id=APP.client_id, client_secret=APP.client_secret)
         return ShopifyStorefront(
-            SHOP, url=self.url, access=access, shelf=self.shelf, vault=VAULT, clock=CLOCK
+            SHOP, url=self.url, access=access, token_store=self.shelf, vault=VAULT, clock=CLOCK
         )
 
     def stored(self) -> dict[str, str]:

@@ -75,7 +75,7 @@ class Door:
         return ShopifyStorefront(
             SHOP,
             access=access,
-            shelf=self.shelf,
+            token_store=self.shelf,
             vault=VAULT,
             clock=self.clock,
             transport=transport,
@@ -208,7 +208,7 @@ def test_the_new_refresh_token_is_kept_before_the_new_access_token(
                 raise RuntimeError("the worker dies here")
             return super().save(limit_key, name, **values)  # type: ignore[arg-type]
 
-    worker._door._tokens._shelf = Shelf(endpoint.shelf._pool)
+    worker._api._tokens._token_store = Shelf(endpoint.shelf._pool)
     with pytest.raises(RuntimeError):
         worker.refresh_token()
     assert saved == ["refresh", "access"]
@@ -333,10 +333,12 @@ def test_a_life_that_is_absurd_or_absent_is_brought_to_reason(clock: VirtualCloc
 def test_a_name_that_is_no_shop_is_refused(domain: str) -> None:
     odd = Shop(id="1", user_id=SellerId("s"), domain=domain)
     with pytest.raises(ConfigError, match="no shop"):
-        ShopifyStorefront(odd, access=ShopAccess(), shelf=None, vault=None, clock=None)
+        ShopifyStorefront(odd, access=ShopAccess(), token_store=None, vault=None, clock=None)
 
 
 @pytest.mark.parametrize("url", ("", "shop", "ftp://{shop}", "http://", "http://["))
 def test_a_bad_address_is_explained_in_one_line(url: str) -> None:
     with pytest.raises(ConfigError, match="HEADWAY_SHOPIFY_URL"):
-        ShopifyStorefront(SHOP, url=url, access=ShopAccess(), shelf=None, vault=None, clock=None)
+        ShopifyStorefront(
+            SHOP, url=url, access=ShopAccess(), token_store=None, vault=None, clock=None
+        )

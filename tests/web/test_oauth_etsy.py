@@ -86,7 +86,7 @@ def connector(app: App) -> EtsyPlatform:
         account.bare,
         url=app.settings.etsy_url,
         access=access,
-        shelf=Credentials(app.pool),
+        token_store=Credentials(app.pool),
         vault=shared_vault(app.settings),
         clock=CLOCK,
     )

@@ -52,10 +52,10 @@ class AccountTokens:
     """One worker's view of an account's tokens; it looks again when what it knows is not enough."""
 
     def __init__(
-        self, limit_key: LimitKey, *, shelf: TokenStore, vault: Vault, clock: Clock
+        self, limit_key: LimitKey, *, token_store: TokenStore, vault: Vault, clock: Clock
     ) -> None:
         self._limit_key = limit_key
-        self._shelf = shelf
+        self._token_store = token_store
         self._vault = vault
         self._clock = clock
         self._known: dict[str, Token] = {}
@@ -77,7 +77,9 @@ class AccountTokens:
 
     def kill(self, token: Token) -> bool:
         """Let exactly this token be dead, for all workers; True if a newer one is alive already."""
-        self._shelf.invalidate(self._limit_key, {token.name: token.version}, now=self._clock.now())
+        self._token_store.invalidate(
+            self._limit_key, {token.name: token.version}, now=self._clock.now()
+        )
         self._known = {}
         return self.find(token.name) is not None
 
@@ -85,7 +87,9 @@ class AccountTokens:
         """Take the lease to refresh; False while another holds it."""
         now = self._clock.now()
         until = now + timedelta(seconds=timeout_s + LEASE_MARGIN_S)
-        return self._shelf.begin_refresh(self._limit_key, owner=owner, now=now, lease_until=until)
+        return self._token_store.begin_refresh(
+            self._limit_key, owner=owner, now=now, lease_until=until
+        )
 
     def refresh(
         self, fetch: Callable[[], TokenGrant], *, timeout_s: float, send_by_s: float
@@ -105,7 +109,7 @@ class AccountTokens:
 
     def end_refresh(self, owner: str) -> None:
         """Give the lease back."""
-        self._shelf.end_refresh(self._limit_key, owner=owner)
+        self._token_store.end_refresh(self._limit_key, owner=owner)
 
     def keep(self, grant: TokenGrant, *, owner: str, renewed_at: datetime | None = None) -> None:
         """Keep what a refresh brought, the refresh token first; a renewal is told once."""
@@ -128,7 +132,7 @@ class AccountTokens:
         owner: str,
         renewed_at: datetime | None = None,
     ) -> None:
-        self._shelf.save(
+        self._token_store.save(
             self._limit_key,
             name,
             secret=self._vault.encrypt(text),
@@ -150,7 +154,7 @@ class AccountTokens:
                 expires_at=row.expires_at,
                 version=row.version,
             )
-            for row in self._shelf.load(self._limit_key)
+            for row in self._token_store.load(self._limit_key)
         }
 
 
@@ -166,7 +170,7 @@ def token_key(platform: PlatformName, shop: str) -> LimitKey:
 
 
 def store_tokens(
-    shelf: TokenStore,
+    token_store: TokenStore,
     vault: Vault,
     limit_key: LimitKey,
     *,
@@ -183,7 +187,10 @@ def store_tokens(
     for name, text in ((ACCESS, access), (REFRESH, refresh)):
         if text is not None and not is_usable(text):
             raise InvalidError(f"the {name} token is empty or holds spaces or line ends")
-    tokens, owner = AccountTokens(limit_key, shelf=shelf, vault=vault, clock=clock), fresh_id()
+    tokens, owner = (
+        AccountTokens(limit_key, token_store=token_store, vault=vault, clock=clock),
+        fresh_id(),
+    )
     if not tokens.begin_refresh(owner, timeout_s=LEASE_MARGIN_S):
         raise ConflictError("the account's tokens are being refreshed; try again in a minute")
     try:

@@ -332,7 +332,7 @@ def test_prices_are_exact_decimals(virtual_rig: "Rig") -> None:
 def test_a_bad_address_is_explained_in_one_line(url: str) -> None:
     access = BoeingAccess(client_id="a", client_secret="b", username="c", password="d")
     with pytest.raises(ConfigError, match="HEADWAY_BOEING_URL") as raised:
-        BoeingSupplier(url, access, shelf=None, vault=None, clock=None)
+        BoeingSupplier(url, access, token_store=None, vault=None, clock=None)
     assert "\n" not in str(raised.value)
 
 
@@ -340,7 +340,7 @@ def test_a_bad_address_is_explained_in_one_line(url: str) -> None:
 def test_a_password_that_no_header_can_carry_is_named_but_not_shown(bad: str) -> None:
     access = BoeingAccess(client_id="a", client_secret="b", username="c", password=bad)
     with pytest.raises(ConfigError, match="HEADWAY_BOEING_PASSWORD") as raised:
-        BoeingSupplier("http://x.test", access, shelf=None, vault=None, clock=None)
+        BoeingSupplier("http://x.test", access, token_store=None, vault=None, clock=None)
     assert not bad or bad not in str(raised.value)
 
 

@@ -74,7 +74,7 @@ def etsy(operations: Desk) -> Iterator[EtsyPlatform]:
         account,
         url=operations.url,
         access=ACCESS,
-        shelf=operations.shelf,
+        token_store=operations.shelf,
         vault=VAULT,
         clock=operations.clock,
     )
@@ -97,7 +97,7 @@ def test_a_request_carries_the_apps_key_and_the_sellers_token(
 
 
 def test_a_refresh_asks_once_and_keeps_the_new_pair(operations: Desk, etsy: EtsyPlatform) -> None:
-    tokens = AccountTokens(SCOPE, shelf=operations.shelf, vault=VAULT, clock=operations.clock)
+    tokens = AccountTokens(SCOPE, token_store=operations.shelf, vault=VAULT, clock=operations.clock)
     tokens.drop("access")
     pair = {"access_token": SECRETS[3], "refresh_token": "77.next", "expires_in": 3600}
     operations.says(
@@ -111,9 +111,9 @@ def test_a_refresh_asks_once_and_keeps_the_new_pair(operations: Desk, etsy: Etsy
         "grant_type=refresh_token&refresh_token=77.hush-refresh-token&client_id=the-keystring"
     )
     assert etsy.seen["etsy:the-keystring:second"].used == 6
-    kept = AccountTokens(SCOPE, shelf=operations.shelf, vault=VAULT, clock=operations.clock).find(
-        REFRESH
-    )
+    kept = AccountTokens(
+        SCOPE, token_store=operations.shelf, vault=VAULT, clock=operations.clock
+    ).find(REFRESH)
     assert kept is not None
     assert kept.text == "77.next"
     operations.says(EMPTY)
@@ -194,7 +194,9 @@ def test_a_refusal_is_laid_at_the_right_door(
 def test_only_a_dead_grant_costs_the_refresh_token(
     operations: Desk, etsy: EtsyPlatform, status: int, body: Any, error: type[ProviderError]
 ) -> None:
-    AccountTokens(SCOPE, shelf=operations.shelf, vault=VAULT, clock=operations.clock).drop("access")
+    AccountTokens(SCOPE, token_store=operations.shelf, vault=VAULT, clock=operations.clock).drop(
+        "access"
+    )
     operations.says(body, status)
     with pytest.raises(error) as told:
         etsy.refresh_token()

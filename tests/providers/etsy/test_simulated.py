@@ -87,7 +87,7 @@ class Rig:
             ACCOUNT,
             url=self.url,
             access=access,
-            shelf=self.shelf,
+            token_store=self.shelf,
             vault=VAULT,
             clock=self.clock,
             transport=self.transport,
@@ -410,12 +410,12 @@ def test_a_seller_who_agrees_is_found_with_the_shop(rig: Rig) -> None:
 def test_what_is_no_shop_and_no_ask_is_refused(rig: Rig) -> None:
     account = Account(id="1", user_id=SellerId("s"), platform=PlatformName.ETSY, shop="../x")
     with pytest.raises(ConfigError, match="no Etsy shop"):
-        EtsyPlatform(account, access=ACCESS, shelf=rig.shelf, vault=VAULT, clock=rig.clock)
+        EtsyPlatform(account, access=ACCESS, token_store=rig.shelf, vault=VAULT, clock=rig.clock)
     with pytest.raises(InvariantError, match="etsy has no carts"):
         rig.connector().read(PageRequest(what="carts"))
 
 
 def test_no_secret_shows_in_a_repr(rig: Rig) -> None:
     connector = rig.connector()
-    shown = f"{connector!r} {connector._door!r} {ACCESS!r}"
+    shown = f"{connector!r} {connector._api!r} {ACCESS!r}"
     assert "sim-shared-secret" not in shown

@@ -61,7 +61,7 @@ class Stage:
         return make(
             self.shop,
             url="http://printify.test",
-            shelf=self.shelf,
+            token_store=self.shelf,
             clock=self.clock,
             transport=transport,
             **options,
@@ -102,7 +102,7 @@ def open_stage(pool: ConnectionPool, clock: Clock, **options: Any) -> Iterator[S
             url = stack.enter_context(serve(printify.handle, clock)).url
             transport = None
         shelf = Credentials(pool)
-        platform = make(shop, url=url, shelf=shelf, clock=clock, transport=transport)
+        platform = make(shop, url=url, token_store=shelf, clock=clock, transport=transport)
         stack.callback(platform.close)
         token = printify.personal_token()
         stage = Stage(

@@ -61,7 +61,7 @@ def open_counter(pool: ConnectionPool) -> Iterator[Open]:
                 ACCOUNT,
                 url=url,
                 access=APP,
-                shelf=shelf,
+                token_store=shelf,
                 vault=VAULT,
                 clock=clock,
                 transport=transport,

@@ -91,7 +91,7 @@ def stage(request: pytest.FixtureRequest, pool: ConnectionPool) -> Iterator[Stag
             SHOP,
             url=url,
             access=APP,
-            shelf=shelf,
+            token_store=shelf,
             vault=VAULT,
             clock=clock,
             transport=transport,
@@ -291,7 +291,7 @@ def test_the_hosts_of_files_never_see_a_token(stage: Stage) -> None:
         SHOP,
         url="http://shops.test/{shop}",
         access=APP,
-        shelf=stage.shelf,
+        token_store=stage.shelf,
         vault=VAULT,
         clock=clock,
         transport=SimTransport(watch, clock),
@@ -381,7 +381,7 @@ def test_a_shop_that_fell_forward_leaves_a_write_open(pool: ConnectionPool) -> N
     store_tokens(shelf, VAULT, SCOPE, clock=clock, access="sim-static-token")
     transport = SimTransport(shops.handle, clock)
     shop = ShopifyStorefront(
-        SHOP, access=APP, shelf=shelf, vault=VAULT, clock=clock, transport=transport
+        SHOP, access=APP, token_store=shelf, vault=VAULT, clock=clock, transport=transport
     )
     ids = shops.seed_product(DOMAIN, "A")
     with contextlib.closing(shop), pytest.raises(UnreadableError, match=r"2026-07.*upgrade"):

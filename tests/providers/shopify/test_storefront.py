@@ -98,7 +98,7 @@ def shop(operations: Desk) -> Iterator[ShopifyStorefront]:
         SHOP,
         url=operations.url,
         access=ShopAccess(),
-        shelf=operations.shelf,
+        token_store=operations.shelf,
         vault=VAULT,
         clock=operations.clock,
         timeout_s=20,
@@ -481,7 +481,7 @@ def test_a_lost_connection_after_sending_is_ambiguous_and_before_it_is_not(
         SHOP,
         url="http://127.0.0.1:9",
         access=ShopAccess(),
-        shelf=operations.shelf,
+        token_store=operations.shelf,
         vault=VAULT,
         clock=operations.clock,
     )
@@ -496,5 +496,5 @@ def test_no_token_reaches_a_log_a_text_or_a_repr(
     operations.says({"s0": {"userErrors": [{"message": f"you sent {SECRET}", "field": None}]}})
     [said] = shop.set_status([status(1)])
     assert said.reason == "you sent ***"
-    shown = f"{shop!r} {shop._door._tokens.find('access')!r} {ShopAccess(client_secret=SECRET)!r}"
+    shown = f"{shop!r} {shop._api._tokens.find('access')!r} {ShopAccess(client_secret=SECRET)!r}"
     assert SECRET not in caplog.text + shown

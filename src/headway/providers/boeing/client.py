@@ -1,7 +1,7 @@
 """Boeing's part price and availability: two tokens, then ten SKUs a call.
 
 Each method is at most one HTTP request, because each request costs a permit and the engine owns
-those. Tokens are shared by all workers through the shelf, encrypted, refreshed by one at a time.
+those. All workers share the encrypted tokens of the token store, and one at a time refreshes them.
 """
 
 import json
@@ -65,7 +65,7 @@ class BoeingSupplier:
         url: str,
         access: BoeingAccess,
         *,
-        shelf: TokenStore,
+        token_store: TokenStore,
         vault: Vault,
         clock: Clock,
         timeout_s: float = 30,
@@ -76,7 +76,7 @@ class BoeingSupplier:
         check_access(url, access)
         self._access = access
         self._renewed = renewed
-        self._shelf = shelf
+        self._token_store = token_store
         self._vault = vault
         self._clock = clock
         self._timeout_s = timeout_s
@@ -119,7 +119,7 @@ class BoeingSupplier:
         owner = fresh_id()
         now = self._clock.now()
         lease_until = now + timedelta(seconds=self._timeout_s + LEASE_MARGIN_S)
-        if not self._shelf.begin_refresh(
+        if not self._token_store.begin_refresh(
             self.limit_key, owner=owner, now=now, lease_until=lease_until
         ):
             return False
@@ -135,7 +135,7 @@ class BoeingSupplier:
                 text, life_s = self._fetch_part_token()
             self._keep(step, text, life_s, owner=owner)
         finally:
-            self._shelf.end_refresh(self.limit_key, owner=owner)
+            self._token_store.end_refresh(self.limit_key, owner=owner)
         return True
 
     def quote(self, skus: Sequence[Sku]) -> Reply:
@@ -198,13 +198,13 @@ class BoeingSupplier:
         except UnauthorizedError:
             if used:
                 versions = {str(name): token.version for name, token in used.items()}
-                self._shelf.invalidate(self.limit_key, versions, now=self._clock.now())
+                self._token_store.invalidate(self.limit_key, versions, now=self._clock.now())
             self._tokens = {}
             raise
 
     def _keep(self, step: AuthStep, text: str, life_s: float, *, owner: str) -> None:
         expires_at = self._clock.now() + timedelta(seconds=life_s)
-        version = self._shelf.save(
+        version = self._token_store.save(
             self.limit_key,
             step.value,
             secret=self._vault.encrypt(text),
@@ -230,7 +230,7 @@ class BoeingSupplier:
                 expires_at=row.expires_at,
                 version=row.version,
             )
-            for row in self._shelf.load(self.limit_key)
+            for row in self._token_store.load(self.limit_key)
         }
 
 

@@ -104,7 +104,7 @@ def _open(
     return BoeingSupplier(
         entry.url or settings.boeing_url,
         _access(entry, read_secrets()),
-        shelf=context.shelf,
+        token_store=context.shelf,
         vault=context.open_vault(),
         clock=context.clock,
         timeout_s=settings.boeing_timeout_s,

@@ -61,7 +61,7 @@ class EtsyPlatform:
         *,
         url: str = "https://api.etsy.com",
         access: EtsyAccess,
-        shelf: TokenStore,
+        token_store: TokenStore,
         vault: Vault,
         clock: Clock,
         timeout_s: float = 30,
@@ -74,8 +74,8 @@ class EtsyPlatform:
         self._clock = clock
         self._timeout_s = timeout_s
         limit_key = token_key(account.platform, account.shop)
-        self._tokens = AccountTokens(limit_key, shelf=shelf, vault=vault, clock=clock)
-        self._door = EtsyApi(access, url=url, clock=clock, timeout_s=timeout_s, transport=transport)
+        self._tokens = AccountTokens(limit_key, token_store=token_store, vault=vault, clock=clock)
+        self._api = EtsyApi(access, url=url, clock=clock, timeout_s=timeout_s, transport=transport)
 
     def __repr__(self) -> str:
         return f"EtsyConnector({self._account.shop})"
@@ -93,7 +93,7 @@ class EtsyPlatform:
     @property
     def seen(self) -> Mapping[str, Observation]:
         """What the last reply said of the limits, by key; empty if it was silent."""
-        return self._door.seen
+        return self._api.seen
 
     @property
     def cost(self) -> Cost | None:
@@ -102,7 +102,7 @@ class EtsyPlatform:
 
     def close(self) -> None:
         """Let the connections go."""
-        self._door.close()
+        self._api.close()
 
     def needs_token(self) -> bool:
         """Return True if the access token must be refreshed before anything else."""
@@ -148,7 +148,7 @@ class EtsyPlatform:
         if token is None:
             text = f"no usable access token for the Etsy shop {self._account.shop}; {CONNECT}"
             raise UnauthorizedError(text, provider=PROVIDER)
-        answer = self._door.get(f"/shops/{self._account.shop}{path}", params, bearer=token.text)
+        answer = self._api.get(f"/shops/{self._account.shop}{path}", params, bearer=token.text)
         self._check_access(answer, token)
         return answer
 
@@ -177,7 +177,7 @@ class EtsyPlatform:
         assert refresh is not None, "a refresh needs a refresh token"
         form = {"grant_type": "refresh_token", "refresh_token": refresh.text}
         try:
-            return self._door.fetch_grant(form)
+            return self._api.fetch_grant(form)
         except UnauthorizedError:
             self._tokens.kill(refresh)
             raise

@@ -44,18 +44,18 @@ def day_resource(keystring: str, *, limit: int) -> Resource:
 
 def read_limits(headers: httpx.Headers, keystring: str) -> Mapping[str, Observation]:
     """Read what a reply says of both limits; what makes no sense says nothing."""
-    seen: dict[str, Observation] = {}
+    observations: dict[str, Observation] = {}
     second = _pair(headers, "x-limit-per-second", "x-remaining-this-second")
     if second is not None:
         limit, used = second
         capacity, rate_per_s = _bucket(limit)
-        seen[second_key(keystring)] = Observation(
+        observations[second_key(keystring)] = Observation(
             used=used, capacity=capacity, restore_per_s=rate_per_s
         )
     day = _pair(headers, "x-limit-per-day", "x-remaining-today")
     if day is not None:
-        seen[day_key(keystring)] = Observation(used=day[1], capacity=day[0])
-    return seen
+        observations[day_key(keystring)] = Observation(used=day[1], capacity=day[0])
+    return observations
 
 
 def _bucket(limit: int) -> tuple[int, float]:

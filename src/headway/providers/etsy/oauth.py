@@ -17,14 +17,14 @@ class EtsyOAuth:
 
     def __init__(
         self,
-        door: EtsyApi,
+        api: EtsyApi,
         access: EtsyAccess,
         *,
         per_second: int,
         per_day: int,
         page: str = CONSENT,
     ) -> None:
-        self._door = door
+        self._api = api
         self._keystring = access.keystring
         self._limits = (per_second, per_day)
         self._page = page
@@ -45,18 +45,18 @@ class EtsyOAuth:
 
     def exchange(self, code: str, *, redirect_uri: str, verifier: str, shop: str) -> TokenGrant:  # noqa: ARG002
         """Change the code for tokens; one call."""
-        return self._door.exchange_code(code, redirect_uri=redirect_uri, verifier=verifier)
+        return self._api.exchange_code(code, redirect_uri=redirect_uri, verifier=verifier)
 
     def find_shop(self, grant: TokenGrant, *, shop: str) -> AuthorizedShop:  # noqa: ARG002
         """Return the seller's shop; one call. Raises NotFoundError."""
-        authorized = self._door.find_self(grant.access)
+        authorized = self._api.find_self(grant.access)
         if authorized.shop_id is None:
             raise NotFoundError("this Etsy account has no shop; sign in at Etsy as its owner")
         return AuthorizedShop(shop=authorized.shop_id)
 
     def find_title(self, grant: TokenGrant, authorized: AuthorizedShop) -> str:
         """Return the shop's name; one call."""
-        return self._door.find_title(authorized.shop, grant.access)
+        return self._api.find_title(authorized.shop, grant.access)
 
     def limit_key(self, authorized: AuthorizedShop) -> LimitKey:
         """Return where the connector looks for the tokens."""
@@ -64,4 +64,4 @@ class EtsyOAuth:
 
     def close(self) -> None:
         """Let connections go."""
-        self._door.close()
+        self._api.close()

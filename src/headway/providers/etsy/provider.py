@@ -51,7 +51,7 @@ def _open(context: ProviderContext, account: Account) -> EtsyPlatform:
         account,
         url=settings.etsy_url,
         access=_access(settings),
-        shelf=context.shelf,
+        token_store=context.shelf,
         vault=context.open_vault(),
         clock=context.clock,
         timeout_s=settings.platform_timeout_s,

@@ -56,8 +56,8 @@ class PriceList:
         for other in known.decode().split(ROW):
             if other == packed.decode():
                 return
-            theirs = other.split(CELL)
-            if theirs[:3] != list(cells[:3]) or theirs[3] == row.location:
+            other_cells = other.split(CELL)
+            if other_cells[:3] != list(cells[:3]) or other_cells[3] == row.location:
                 self.drop(row.sku, line, "two different rows for this SKU")
                 return
         self._rows[key] = known + ROW.encode() + packed

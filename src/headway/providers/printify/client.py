@@ -52,7 +52,7 @@ class PrintifyPlatform:
         *,
         url: str = "https://api.printify.com",
         app_id: str = "",
-        shelf: TokenStore,
+        token_store: TokenStore,
         vault: Vault,
         clock: Clock,
         timeout_s: float = 30,
@@ -63,7 +63,7 @@ class PrintifyPlatform:
         self._clock = clock
         self._timeout_s = timeout_s
         limit_key = token_key(account.platform, account.shop)
-        self._tokens = AccountTokens(limit_key, shelf=shelf, vault=vault, clock=clock)
+        self._tokens = AccountTokens(limit_key, token_store=token_store, vault=vault, clock=clock)
         self._client = build_client(url, clock=clock, timeout_s=timeout_s, transport=transport)
 
     def __repr__(self) -> str:

@@ -38,7 +38,7 @@ def _open(context: ProviderContext, account: Account) -> PrintifyPlatform:
     return PrintifyPlatform(
         account,
         url=settings.printify_url,
-        shelf=context.shelf,
+        token_store=context.shelf,
         vault=context.open_vault(),
         clock=context.clock,
         timeout_s=settings.platform_timeout_s,

@@ -66,7 +66,7 @@ class ShopApi:
         *,
         url: str,
         access: ShopAccess,
-        shelf: TokenStore,
+        token_store: TokenStore,
         vault: Vault,
         clock: Clock,
         timeout_s: float,
@@ -79,7 +79,9 @@ class ShopApi:
         self._timeout_s = timeout_s
         self._transport = transport
         self._clients: dict[str, httpx.Client] = {}
-        self._tokens = AccountTokens(self.limit_key, shelf=shelf, vault=vault, clock=clock)
+        self._tokens = AccountTokens(
+            self.limit_key, token_store=token_store, vault=vault, clock=clock
+        )
         self._cost: Cost | None = None
 
     @property

@@ -126,7 +126,9 @@ def read_target(reply: ShopReply) -> UploadTarget:
     targets = reply.payload("stagedUploadsCreate").get("stagedTargets")
     target = targets[0] if isinstance(targets, list) and targets else {}
     try:
-        parameters = tuple((str(one["name"]), str(one["value"])) for one in target["parameters"])
+        parameters = tuple(
+            (str(parameter["name"]), str(parameter["value"])) for parameter in target["parameters"]
+        )
         url = str(target["url"])
     except (KeyError, TypeError):
         unreadable("no upload target")
@@ -191,8 +193,8 @@ def read_results(lines: Iterable[bytes], writes: Sequence[PriceWrite]) -> list[W
             data.get("productVariantsBulkUpdate") if isinstance(data, dict) else None
         )
         if faults is not None:
-            for at, one in zip(groups[number], share(faults, len(groups[number])), strict=True):
-                results[at] = one
+            for at, result in zip(groups[number], share(faults, len(groups[number])), strict=True):
+                results[at] = result
     return results
 
 

@@ -77,7 +77,7 @@ class Changes:
             }
         elif now - _instant(run["read_at"]) > CURSOR_LIFE:
             run = {**run, **_list_from(self._from(_instant(newest)), now)}
-        return {**cursor, "newest": newest, RUN: _with_wanted(run, wanted)}
+        return {**cursor, "newest": newest, RUN: _with_ids(run, wanted)}
 
     def ask(self, cursor: Cursor) -> PageRequest:
         """Ask for rows by name, for one that did not fit on a page, or for the next page."""
@@ -129,7 +129,7 @@ class ShopifyListings:
         if run is None and (whole_at is None or now - _instant(whole_at) >= DAY):
             run = _whole_from(now)
         if run is not None and "above" in run:
-            return {**cursor, RUN: _with_wanted(run, wanted)}
+            return {**cursor, RUN: _with_ids(run, wanted)}
         return PRODUCTS.begin(cursor, now, wanted)
 
     def ask(self, cursor: Cursor) -> PageRequest:
@@ -233,9 +233,9 @@ def _whole_from(now: datetime) -> dict[str, Any]:
     return {"above": "0", "begun_at": _text(now), "is_clear": True, **NOBODY}
 
 
-def _with_wanted(run: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
+def _with_ids(run: Mapping[str, Any], ids: Sequence[str]) -> dict[str, Any]:
     """Return the run with more to be read by name; a name may come as the platform's long id."""
-    numbers = [text.rpartition("/")[2] for text in wanted]
+    numbers = [text.rpartition("/")[2] for text in ids]
     return {**run, "wanted": list(dict.fromkeys([*run["wanted"], *numbers]))}
 
 

@@ -33,17 +33,17 @@ class ShopifyPlatform:
         *,
         url: str = "https://{shop}",
         access: ShopAccess,
-        shelf: TokenStore,
+        token_store: TokenStore,
         vault: Vault,
         clock: Clock,
         timeout_s: float = 30,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._door = ShopApi(
+        self._api = ShopApi(
             account.shop,
             url=url,
             access=access,
-            shelf=shelf,
+            token_store=token_store,
             vault=vault,
             clock=clock,
             timeout_s=timeout_s,
@@ -56,7 +56,7 @@ class ShopifyPlatform:
     @property
     def limit_key(self) -> LimitKey:
         """The app and shop that the limit binds."""
-        return self._door.limit_key
+        return self._api.limit_key
 
     @property
     def keys(self) -> Sequence[str]:
@@ -66,25 +66,25 @@ class ShopifyPlatform:
     @property
     def cost(self) -> Cost | None:
         """What the last call cost, answered or refused; None if the shop did not say."""
-        return self._door.cost
+        return self._api.cost
 
     @property
     def seen(self) -> Mapping[str, Observation]:
         """What the last reply said of the bucket."""
-        found = None if self.cost is None else self.cost.observation
-        return {} if found is None else {self.limit_key: found}
+        observation = None if self.cost is None else self.cost.observation
+        return {} if observation is None else {self.limit_key: observation}
 
     def close(self) -> None:
         """Let the connections go."""
-        self._door.close()
+        self._api.close()
 
     def needs_token(self) -> bool:
         """Return True if the access token must be refreshed before anything else."""
-        return self._door.needs_token()
+        return self._api.needs_token()
 
     def refresh_token(self, *, send_by_s: float = math.inf) -> bool:
         """Refresh it; False if no request was made: another worker is at it, or it is too late."""
-        return self._door.refresh_token(send_by_s=send_by_s)
+        return self._api.refresh_token(send_by_s=send_by_s)
 
     def price(self, ask: PageRequest) -> float:
         """Return what this request costs in points, at most."""
@@ -93,7 +93,7 @@ class ShopifyPlatform:
     def read(self, ask: PageRequest) -> Page:
         """Make this request, and read its page; raises ProviderError."""
         former = read_part(ask.values.get("next"))
-        reply = self._door.ask(document_of(ask, after=former.after if former else None))
+        reply = self._api.ask(document_of(ask, after=former.after if former else None))
         check_access(reply)
         reply.refuse()
         return read_page(ask, reply)

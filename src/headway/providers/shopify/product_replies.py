@@ -74,7 +74,10 @@ def read_nodes(reply: ShopReply, requested: Sequence[Gid]) -> list[Shown | None]
         unreadable("another number of nodes than was asked for")
     # An id of something else than a variant comes back without any field.
     shown = [None if node in (None, {}) else _one_of(node) for node in nodes]
-    if any(one and one.ids.variant != gid for one, gid in zip(shown, requested, strict=True)):
+    if any(
+        variant and variant.ids.variant != gid
+        for variant, gid in zip(shown, requested, strict=True)
+    ):
         unreadable("a variant that was not asked for")
     return shown
 

@@ -177,7 +177,7 @@ def _orders(values: Values, _: str | None) -> Document:
 
 
 def _orders_by_id(values: Values, _: str | None) -> Document:
-    ids = [gid("Order", each) for each in values["ids"]]
+    ids = [gid("Order", order_id) for order_id in values["ids"]]
     return Document(text=NAMED_ORDERS, variables={"ids": ids, **_order_counts()})
 
 
@@ -198,7 +198,7 @@ def _products(values: Values, _: str | None) -> Document:
 
 
 def _products_by_id(values: Values, _: str | None) -> Document:
-    ids = [gid("Product", each) for each in values["ids"]]
+    ids = [gid("Product", product_id) for product_id in values["ids"]]
     variables = {"ids": ids, "variants": VARIANTS, "after_variant": None}
     return Document(text=NAMED_PRODUCTS, variables=variables)
 
@@ -227,7 +227,7 @@ def _all_customers(values: Values, _: str | None) -> Document:
 
 
 def _customers_by_id(values: Values, _: str | None) -> Document:
-    ids = [gid("Customer", each) for each in values["ids"]]
+    ids = [gid("Customer", customer_id) for customer_id in values["ids"]]
     return Document(text=NAMED_CUSTOMERS, variables={"ids": ids})
 
 
@@ -235,9 +235,9 @@ def _since(field: str, values: Values) -> str:
     return f"{field}:>='{_moment(values['since'])}'"
 
 
-def _moment(given: str) -> str:
+def _moment(instant: str) -> str:
     """Write an instant as the platform does: its stamps know no parts of a second."""
-    return f"{datetime.fromisoformat(given).astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return f"{datetime.fromisoformat(instant).astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 MAKERS: Mapping[str, Callable[[Values, str | None], Document]] = {

@@ -61,7 +61,7 @@ class ShopifyStorefront:
         *,
         url: str = "https://{shop}",
         access: ShopAccess,
-        shelf: TokenStore,
+        token_store: TokenStore,
         vault: Vault,
         clock: Clock,
         timeout_s: float = 30,
@@ -69,11 +69,11 @@ class ShopifyStorefront:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._currency = currency
-        self._door = ShopApi(
+        self._api = ShopApi(
             shop.domain,
             url=url,
             access=access,
-            shelf=shelf,
+            token_store=token_store,
             vault=vault,
             clock=clock,
             timeout_s=timeout_s,
@@ -86,24 +86,24 @@ class ShopifyStorefront:
     @property
     def limit_key(self) -> LimitKey:
         """The app and shop that the limit binds."""
-        return self._door.limit_key
+        return self._api.limit_key
 
     @property
     def cost(self) -> Cost | None:
         """What the last call cost, answered or refused; None if the shop did not say."""
-        return self._door.cost
+        return self._api.cost
 
     def close(self) -> None:
         """Let the connections go."""
-        self._door.close()
+        self._api.close()
 
     def needs_token(self) -> bool:
         """Return True if the access token must be refreshed before anything else."""
-        return self._door.needs_token()
+        return self._api.needs_token()
 
     def refresh_token(self, *, send_by_s: float = math.inf) -> bool:
         """Refresh it; False if no request was made: another worker is at it, or it is too late."""
-        return self._door.refresh_token(send_by_s=send_by_s)
+        return self._api.refresh_token(send_by_s=send_by_s)
 
     def locations(self) -> Mapping[str, Gid]:
         """Return the active locations, name to id, of a shop that sells in our currency."""
@@ -136,9 +136,9 @@ class ShopifyStorefront:
         names = {f"p{number}": len(places) for number, places in enumerate(groups)}
         results = replies.read_aliased(self._ask(documents.set_prices(writes)), names)
         answers = {
-            place: one
+            place: result
             for places, name in zip(groups, names, strict=True)
-            for place, one in zip(places, results[name], strict=True)
+            for place, result in zip(places, results[name], strict=True)
         }
         return [answers[place] for place in range(len(writes))]
 
@@ -165,7 +165,7 @@ class ShopifyStorefront:
             data=dict(target.parameters),
             files={"file": ("file.jsonl", content, "text/jsonl")},
         )
-        answer = self._door.exchange(self._files, request)
+        answer = self._api.exchange(self._files, request)
         _check_file(answer.status, "the upload was refused; stage it anew")
         return target.path
 
@@ -192,19 +192,19 @@ class ShopifyStorefront:
             raise TransientError(f"the answers broke off ({name})", provider=PROVIDER) from None
 
     def _ask(self, document: Document) -> ShopReply:
-        reply = self._door.ask(document)
+        reply = self._api.ask(document)
         reply.refuse()
         return reply
 
     @property
     def _files(self) -> httpx.Client:
-        return self._door.client("")
+        return self._api.client("")
 
     def _elsewhere(self, url: str) -> str:
         """Check the address of a file: encrypted, unless the shop itself is not."""
-        self._door.forget_cost()
+        self._api.forget_cost()
         address = find_address(url)
-        if address is None or address.scheme not in {"https", self._door.base.scheme}:
+        if address is None or address.scheme not in {"https", self._api.base.scheme}:
             raise UnreadableError("shopify named no usable address for a file", provider=PROVIDER)
         return url
 
