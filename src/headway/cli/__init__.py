@@ -148,9 +148,9 @@ def build(arguments: Sequence[str] = (), *, whole: bool = False) -> typer.Typer:
     )
     app.callback()(_options)
     called = next((word for word in arguments if not word.startswith("-")), None)
-    wanted = {module for name, (module, _) in COMMANDS.items() if whole or name == called}
+    modules = {module for name, (module, _) in COMMANDS.items() if whole or name == called}
     for name, (module, summary) in COMMANDS.items():
-        if module not in wanted:
+        if module not in modules:
             app.command(name, help=summary)(_not_called)
         elif name == next(first for first, (home, _) in COMMANDS.items() if home == module):
             register: Callable[[typer.Typer], None] = _load(module).register
@@ -171,8 +171,8 @@ def _load(module: str) -> ModuleType:
         ) from None
 
 
-def _print_version(is_asked: bool) -> None:
-    if is_asked:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         print(f"headway {__version__}")
         raise typer.Exit
 
@@ -217,14 +217,16 @@ def _misused(error: typer.TyperException, arguments: Sequence[str]) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         return MISUSED  # the help has just been printed
     context = getattr(error, "ctx", None)
-    said = error.format_message().rstrip(".")  # names the option, as `message` does not
+    message = error.format_message().rstrip(".")  # names the option; `error.message` does not
     called = next((word for word in arguments if word in COMMANDS), None)
     if getattr(error, "option_name", "") == "--server":
-        said = "this command works on the installation itself; run it where headway runs, without"
-        said += " --server"
+        message = (
+            "this command works on the installation itself; run it where headway runs, without"
+        )
+        message += " --server"
     path = context.command_path if context else " ".join(filter(None, ("headway", called)))
-    joint = " See" if said.endswith("?") else "; see"
-    return _fail(f"{said}{joint}: {path} --help", MISUSED, arguments)
+    joint = " See" if message.endswith("?") else "; see"
+    return _fail(f"{message}{joint}: {path} --help", MISUSED, arguments)
 
 
 def _fail(text: str, code: int, arguments: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ import typer
 from headway import config
 from headway.app import build
 from headway.cli.console import CommandConsole
-from headway.cli.serving import REFRESH_S, door, join, stoppable
+from headway.cli.serving import REFRESH_S, join, page_to_open, stoppable
 from headway.cli.session import open_session
 from headway.clock import SystemClock
 from headway.config import Settings
@@ -67,8 +67,8 @@ def api(
     voice = CommandConsole(settings)
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
         stack.enter_context(voice.log.heard())
-        wanted = settings.web_port if port is None else port
-        taken = stack.enter_context(listen(settings.web_host, wanted))
+        requested_port = settings.web_port if port is None else port
+        taken = stack.enter_context(listen(settings.web_host, requested_port))
         session = stack.enter_context(open_session(settings, pool_size=POOL_SIZE))
         join(stack, session.app, "api", voice)
         site, proxies = create(session.app, refresh_s=REFRESH_S), settings.trusted_proxies
@@ -76,7 +76,7 @@ def api(
         serving.start()
         stack.callback(serving.stop)
         voice.say(
-            f"Headway serves {session.place}. The page: {door(session.app, taken, voice)}",
+            f"Headway serves {session.place}. The page: {page_to_open(session.app, taken, voice)}",
         )
         SystemClock().event().wait()
     voice.say("Headway has stopped.")

@@ -30,8 +30,8 @@ def check(*, server: Server = None, as_json: AsJson = False) -> None:
     with open_target(server) as target:
         report = target.client.call(laws)
         if as_json:
-            found = {"is_lawful": report.is_lawful, "laws": report.laws}
-            emit({"database": target.place, **found})
+            summary = {"is_lawful": report.is_lawful, "laws": report.laws}
+            emit({"database": target.place, **summary})
         else:
             _print(report.laws)
     if not report.is_lawful:

@@ -46,9 +46,9 @@ def _secrets(settings: Settings) -> Iterator[str]:
         if isinstance(value, SecretStr):
             secret = value.get_secret_value()
             yield secret
-            for each in re.split(r"[,\s]+", secret):
-                yield each
-                yield from _pieces(each, is_path_secret=name == "notify_urls")
+            for piece in re.split(r"[,\s]+", secret):
+                yield piece
+                yield from _pieces(piece, is_path_secret=name == "notify_urls")
 
 
 def _pieces(address: str, *, is_path_secret: bool) -> Iterator[str]:

@@ -59,12 +59,16 @@ def upgrade(
 
 def _refuse_beside_older(pool: Pool, to: int | None) -> None:
     """Refuse what a process that runs now does not know, unless it can live with it."""
-    kinds = [each for each in migrate.pending(pool) if to is None or each.version <= to]
-    breaking = [each.version for each in kinds if each.kind is not migrate.MigrationKind.PRE]
+    kinds = [
+        migration for migration in migrate.pending(pool) if to is None or migration.version <= to
+    ]
+    breaking = [
+        migration.version for migration in kinds if migration.kind is not migrate.MigrationKind.PRE
+    ]
     older = [
-        each
-        for each in (Processes(pool).alive() if breaking else [])
-        if each.migrations_known < max(breaking)
+        process
+        for process in (Processes(pool).alive() if breaking else [])
+        if process.migrations_known < max(breaking)
     ]
     if older:
         raise ConflictError(
@@ -101,11 +105,11 @@ def status(*, as_json: AsJson = False) -> None:
                     "database": session.place,
                     "version": version,
                     "newest": newest,
-                    "pending": [each.label for each in missing],
+                    "pending": [migration.label for migration in missing],
                 }
             )
             return
-        labels = ", ".join(each.label for each in missing)
+        labels = ", ".join(migration.label for migration in missing)
         advice = f"{labels}; run: headway db upgrade" if missing else "nothing"
         facts(
             [
@@ -137,7 +141,7 @@ def _report(
     left: Sequence[migrate.Migration] = (),
 ) -> None:
     if as_json:
-        emit({verb: names, "version": version, "left": [each.label for each in left]})
+        emit({verb: names, "version": version, "left": [migration.label for migration in left]})
         return
     for name in names:
         say(f"{verb} {name}")

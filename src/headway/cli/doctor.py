@@ -78,12 +78,14 @@ def doctor(
     if as_json:
         emit({"lines": lines, "settings": in_force})
     else:
-        rows = [(each.subject, each.verdict, each.finding) for each in lines]
+        rows = [(check.subject, check.verdict, check.finding) for check in lines]
         table(("subject", "verdict", "finding"), rows)
         say()
-        known = [(each.name, each.value, each.source, each.help) for each in in_force]
+        known = [
+            (setting.name, setting.value, setting.source, setting.help) for setting in in_force
+        ]
         table(("setting", "value", "from", "meaning"), known)
-    if any(each.verdict == FAIL for each in lines):
+    if any(check.verdict == FAIL for check in lines):
         raise typer.Exit(1)
 
 
@@ -103,9 +105,9 @@ def _examine_database(settings: Settings) -> Iterator[ShopCheck]:
             yield _clock(offset / timedelta(milliseconds=1))
             if server.pooling is Pooling.STATEMENT:
                 return  # nothing that follows could work
-            found = rights(session.app.pool)
-            yield from examine_rights(found, server.user, is_own=is_own or session.is_joined)
-            if found.closed or not found.has_schema:
+            role_rights = rights(session.app.pool)
+            yield from examine_rights(role_rights, server.user, is_own=is_own or session.is_joined)
+            if role_rights.closed or not role_rights.has_schema:
                 return
             schema = _schema(session)
             yield schema
@@ -127,7 +129,7 @@ def _clock(offset_ms: float) -> ShopCheck:
 def _schema(session: Session) -> ShopCheck:
     version, missing = migrate.current(session.app.pool), migrate.pending(session.app.pool)
     if missing:
-        is_fine = all(each.kind is migrate.MigrationKind.POST for each in missing)
+        is_fine = all(migration.kind is migrate.MigrationKind.POST for migration in missing)
         when = "once every process is new, run" if is_fine else "run"
         finding = f"{len(missing)} missing, next {missing[0].label}; {when}: headway db upgrade"
         return ShopCheck(subject="migrations", verdict=WARN if is_fine else FAIL, finding=finding)

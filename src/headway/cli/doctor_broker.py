@@ -23,7 +23,7 @@ def examine_broker(settings: Settings) -> Iterator[ShopCheck]:
     if settings.broker_url is None:
         yield _line(OK, "none is set; headway run needs none, headway worker HEADWAY_BROKER_URL")
         return
-    if any(find_spec(each) is None for each in EXTRA):
+    if any(find_spec(package) is None for package in EXTRA):
         advice = "install them: pip install 'headway[scale]'"
         yield _line(FAIL, f"HEADWAY_BROKER_URL is set, but Celery or redis-py is missing; {advice}")
         return

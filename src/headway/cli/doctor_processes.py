@@ -17,7 +17,7 @@ def examine_processes(app: App) -> Iterator[ShopCheck]:
     """Say who runs on this database, whether they agree, and whose clock is off."""
     alive = Processes(app.pool).alive()
     yield ShopCheck(subject="processes", verdict=OK, finding=_who(alive))
-    if others := sorted({each.version for each in alive} - {__version__}):
+    if others := sorted({process.version for process in alive} - {__version__}):
         finding = f"some run headway {', '.join(others)}, here is {__version__}; upgrade them too"
         yield ShopCheck(subject="processes", verdict=WARN, finding=finding)
     for name, differing in disagreements(agreement(app.settings), alive).items():
@@ -26,10 +26,10 @@ def examine_processes(app: App) -> Iterator[ShopCheck]:
             " database? give each its own, or all the same settings"
         )
         yield ShopCheck(subject="processes", verdict=FAIL, finding=finding)
-    for each in alive:
-        if abs(each.clock_ahead_ms) > APART_WARN_MS:
+    for process in alive:
+        if abs(process.clock_ahead_ms) > APART_WARN_MS:
             finding = (
-                f"the clock of {each.host} is {each.clock_ahead_ms / 1000:+.1f} s off the"
+                f"the clock of {process.host} is {process.clock_ahead_ms / 1000:+.1f} s off the"
                 " database's; due times drift there; run a time service"
             )
             yield ShopCheck(subject="clock", verdict=WARN, finding=finding)
@@ -38,7 +38,7 @@ def examine_processes(app: App) -> Iterator[ShopCheck]:
 def _who(alive: Sequence[Process]) -> str:
     if not alive:
         return "none runs on this database now"
-    counts = Counter((each.host, each.verb) for each in alive)
+    counts = Counter((process.host, process.verb) for process in alive)
     named = [f"{count} {verb} on {host}" for (host, verb), count in sorted(counts.items())]
     more = len(named) - NAMED_MAX
     return ", ".join(named[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -26,14 +26,14 @@ class ShopCheck:
 
 def examine_shops(app: App) -> Iterator[ShopCheck]:
     """Look at every shop: one line for all that are well, one for each that is not."""
-    found = ConnectedShops(app.pool).list(PlatformName.SHOPIFY)
-    if not found:
+    shops = ConnectedShops(app.pool).list(PlatformName.SHOPIFY)
+    if not shops:
         finding = "none is connected; run: headway connect SHOP --seller SELLER"
         yield ShopCheck(subject="shops", verdict=WARN, finding=finding)
         return
-    troubled = [line for each in found for line in _examine(app, each)]
-    connected = sum(each.status == "connected" for each in found)
-    finding = f"{connected:,} of {len(found):,} connected"
+    troubled = [line for shop in shops for line in _examine(app, shop)]
+    connected = sum(shop.status == "connected" for shop in shops)
+    finding = f"{connected:,} of {len(shops):,} connected"
     yield ShopCheck(subject="shops", verdict=OK if connected else WARN, finding=finding)
     yield from troubled[:TROUBLED_MAX]
     if len(troubled) > TROUBLED_MAX:
@@ -67,7 +67,9 @@ def _find_token_trouble(app: App, account: ConnectedShop) -> str:
     """Say what is wrong with a shop's tokens, if anything is; never makes a key."""
     settings, now = app.settings, app.clock.now()
     stored = Credentials(app.pool).load(token_key_of(settings, account.platform, account.shop))
-    alive = [each for each in stored if each.name in {ACCESS, REFRESH} and each.expires_at > now]
+    alive = [
+        token for token in stored if token.name in {ACCESS, REFRESH} and token.expires_at > now
+    ]
     if not alive:
         return "there is no token for it that still works"
     if not has_keys(settings):

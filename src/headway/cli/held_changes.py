@@ -251,13 +251,13 @@ def _confirm(question: str, is_sure: bool) -> None:
 
 def _report(rulings: Sequence[Ruling], *, as_json: bool, is_trial: bool = False) -> None:
     """Print an answer for each listing; exit 1 if one that was named was left as it was."""
-    left = sum(not each.is_done for each in rulings)
+    left = sum(not ruling.is_done for ruling in rulings)
     if as_json:
         emit({"listings": rulings, "done": len(rulings) - left, "left": left})
     else:
         rows = [
-            (each.sku, each.user_id, _difference(each.old, each.new), each.said)
-            for each in rulings[:ROWS_SHOWN_MAX]
+            (ruling.sku, ruling.user_id, _difference(ruling.old, ruling.new), ruling.said)
+            for ruling in rulings[:ROWS_SHOWN_MAX]
         ]
         table(("part", "seller", "price", "result"), rows, empty="there is nothing to do")
         if len(rulings) > ROWS_SHOWN_MAX:
@@ -267,18 +267,18 @@ def _report(rulings: Sequence[Ruling], *, as_json: bool, is_trial: bool = False)
 
 
 def _report_all(rulings: Sequence[Ruling], *, as_json: bool) -> None:
-    done = sum(each.is_done for each in rulings)
-    left = Counter(each.said for each in rulings if not each.is_done)
+    done = sum(ruling.is_done for ruling in rulings)
+    left = Counter(ruling.said for ruling in rulings if not ruling.is_done)
     if as_json:
         emit({"approved": done, "left": dict(left)})
         return
     say(f"{done:,} approved" if rulings else "nothing is held")
-    for said, count in left.most_common():
-        say(f"{count:,} left: {said}")
+    for reason, count in left.most_common():
+        say(f"{count:,} left: {reason}")
 
 
 def _difference(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> str:
-    before, after = (each and each.get("price") for each in (old, new))
+    before, after = (state and state.get("price") for state in (old, new))
     if after is None or before == after:
         return str(before or "")
     return f"{before or 'none'} to {after}"

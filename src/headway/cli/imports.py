@@ -80,13 +80,13 @@ def import_file(
     with _opened(file) as raw, open_session(config.load()) as session:
         app = session.app
         with progress(f"importing {file.name}", os.fstat(raw.fileno()).st_size) as advance:
-            imported = _import(app, file, _told(raw, advance), only, is_rehearsal=dry_run)
+            imported = _import(app, file, _counted_lines(raw, advance), only, is_rehearsal=dry_run)
         if not dry_run:
             app.sellers.count_catalogs(app.clock.now(), imported.sellers)
         rejected = _write_rejected(file, imported.refused)
     if as_json:
-        told = {"is_dry_run": dry_run, "rejected_file": rejected and str(rejected)}
-        emit(_summary(imported) | told)
+        details = {"is_dry_run": dry_run, "rejected_file": rejected and str(rejected)}
+        emit(_summary(imported) | details)
     else:
         _print(imported, rejected, is_rehearsal=dry_run)
     if imported.refused:
@@ -128,7 +128,7 @@ def _opened(file: Path) -> BinaryIO:
         raise InvalidError(f"cannot read {file}: {error.strerror}") from None
 
 
-def _told(raw: Iterable[bytes], advance: Callable[[float], None]) -> Iterator[bytes]:
+def _counted_lines(raw: Iterable[bytes], advance: Callable[[float], None]) -> Iterator[bytes]:
     for line in raw:
         advance(len(line))
         yield line
@@ -164,9 +164,9 @@ def _write_rejected(file: Path, refused: Sequence[RefusedRow]) -> Path | None:
         with path.open("w", encoding="utf-8", newline="") as opened:
             writer = csv.writer(opened)
             writer.writerow((*NOTES, *COLUMNS))
-            for each in refused:
-                cells = (each.cells.get(column, "") for column in COLUMNS)
-                writer.writerow((each.line, each.reason, *cells))
+            for row in refused:
+                cells = (row.cells.get(column, "") for column in COLUMNS)
+                writer.writerow((row.line, row.reason, *cells))
     except OSError as error:
         print(f"headway: cannot write {path}: {error.strerror}", file=sys.stderr)
         return None
@@ -188,8 +188,7 @@ def _print(imported: Imported, rejected: Path | None, *, is_rehearsal: bool) -> 
     if refused:
         # What was refused may hold anything, even what would steer the terminal.
         rows = [
-            (each.line, _shown(each.cells.get("sku", "")), each.reason)
-            for each in refused[:ROWS_SHOWN]
+            (row.line, _shown(row.cells.get("sku", "")), row.reason) for row in refused[:ROWS_SHOWN]
         ]
         more = f", the first {ROWS_SHOWN}" if len(refused) > ROWS_SHOWN else ""
         table(("line", "part", "reason"), rows, title=f"Refused{more}")

@@ -85,8 +85,8 @@ def jobs(
         if as_json:
             emit({"now": now, "jobs": shown})
             return
-        is_asked = seller is not None or platform is not None or status is not None
-        _print_jobs(shown, now, empty="no such job; see: headway jobs" if is_asked else NO_JOB)
+        is_filtered = seller is not None or platform is not None or status is not None
+        _print_jobs(shown, now, empty="no such job; see: headway jobs" if is_filtered else NO_JOB)
         if len(shown) == limit:
             say(f"the first {limit}; more with --limit")
 
@@ -151,32 +151,32 @@ def _of_kind(
     return rows
 
 
-def print_job(each: JobView, now: datetime) -> None:
+def print_job(job: JobView, now: datetime) -> None:
     """Print one job with its reasons, as `explain` does."""
-    say(f"{each.name}: {each.state}", style="bold")
-    say(f"  {each.reason}")
-    if each.place is not None:
-        say(f"  Place in the queue: {each.place:,}.")
-    waited = "" if each.aged_score == each.score else f", {each.aged_score:g} with its waiting"
-    say(f"  Score: {each.score} ({each.tier}, {each.type}){waited}.")
-    say(f"  Last done: {ago(each.completed_at, now)}; {each.calls_total:,} calls in all.")
-    if each.last_error:
-        say(f"  Last error: {each.last_error}.")
-    say(f"  Id: {each.id}")
+    say(f"{job.name}: {job.state}", style="bold")
+    say(f"  {job.reason}")
+    if job.place is not None:
+        say(f"  Place in the queue: {job.place:,}.")
+    waited = "" if job.aged_score == job.score else f", {job.aged_score:g} with its waiting"
+    say(f"  Score: {job.score} ({job.tier}, {job.type}){waited}.")
+    say(f"  Last done: {ago(job.completed_at, now)}; {job.calls_total:,} calls in all.")
+    if job.last_error:
+        say(f"  Last error: {job.last_error}.")
+    say(f"  Id: {job.id}")
 
 
-def _print_jobs(found: Sequence[JobView], now: datetime, *, empty: str = NO_JOB) -> None:
+def _print_jobs(views: Sequence[JobView], now: datetime, *, empty: str = NO_JOB) -> None:
     rows = [
         (
-            "" if each.place is None else f"{each.place:,}",
-            each.name,
-            each.tier,
-            f"{each.aged_score:g}",
-            each.status,
-            "" if each.due_at is None else format_time(each.due_at, now),
-            each.reason,
+            "" if job.place is None else f"{job.place:,}",
+            job.name,
+            job.tier,
+            f"{job.aged_score:g}",
+            job.status,
+            "" if job.due_at is None else format_time(job.due_at, now),
+            job.reason,
         )
-        for each in found
+        for job in views
     ]
     headings = ("place", "job", "tier", "score", "status", "due", "why")
     table(headings, rows, empty=empty, right={0, 3})
@@ -204,7 +204,7 @@ def _print_curve(budget: Budget) -> None:
     """Print the rolling sum by hour, with the calls up to then: as it was, then as foretold."""
     past = [(point.at, point.used, "") for point in budget.past]
     coming = [(point.at, point.used, "expected") for point in budget.forecast.points[1:]]
-    by_hour = {each.hour: each.used for each in budget.hours}
+    by_hour = {use.hour: use.used for use in budget.hours}
     first = next((n for n, (_, used, _) in enumerate(past) if used), len(past) - 1)
     rows = [
         (
@@ -222,12 +222,12 @@ def _print_curve(budget: Budget) -> None:
 def _print_sellers(sellers: Sequence[SellerView], now: datetime) -> None:
     rows = [
         (
-            each.user_id,
-            each.tier,
-            f"{each.orders:,} of {each.orders_max:,}",
-            format_time(each.resets_at, now),
+            seller.user_id,
+            seller.tier,
+            f"{seller.orders:,} of {seller.orders_max:,}",
+            format_time(seller.resets_at, now),
         )
-        for each in sellers
+        for seller in sellers
     ]
     table(
         ("seller", "tier", "orders of the month", "anew at"),

@@ -73,7 +73,7 @@ def create(
     with open_client(server) as client:
         key = client.call(people.create_key, _body(grant))
     if as_json:
-        emit({"key": key.key, **_told(key)})
+        emit({"key": key.key, **_as_dict(key)})
         return
     say(key.key or "")
     say(
@@ -87,11 +87,11 @@ def list_keys(*, server: Server = None, as_json: AsJson = False) -> None:
     with open_client(server) as client:
         keys = client.call(people.keys).keys
     if as_json:
-        emit([_told(each) for each in keys])
+        emit([_as_dict(key) for key in keys])
         return
     rows = [
-        (each.name, each.prefix, _role(each), _instant(each.last_used_at, "never"), _life(each))
-        for each in keys
+        (key.name, key.prefix, _role(key), _instant(key.last_used_at, "never"), _life(key))
+        for key in keys
     ]
     empty = "there are no keys; make one: headway key create NAME --role operator"
     table(("name", "key", "role", "last used", "works"), rows, empty=empty)
@@ -107,7 +107,7 @@ def revoke(
     with open_client(server) as client:
         key = client.call(people.revoke_key, which)
     if as_json:
-        emit(_told(key))
+        emit(_as_dict(key))
         return
     say(f"{key.name} ({key.prefix}…) opens nothing any more")
 
@@ -145,16 +145,16 @@ def _page(target: Target) -> str:
 
 
 def _grant(name: str, role: Role, seller: str | None, expires_at: datetime | None) -> AccessGrant:
-    whose = None if seller is None else seller_of(seller)
-    if role is Role.SELLER and whose is None:
+    owner = None if seller is None else seller_of(seller)
+    if role is Role.SELLER and owner is None:
         raise InvalidError("a seller's key needs --seller; an operator's or a reader's does not")
-    if role is Role.OPERATOR and whose is not None:
+    if role is Role.OPERATOR and owner is not None:
         raise InvalidError(
             "an operator sees everybody's data; leave --seller out, or --role seller"
         )
     if not name.strip() or not name.isprintable():
         raise InvalidError("give the key a name that a person can read")
-    return AccessGrant(name=name.strip(), role=role, seller=whose, expires_at=expires_at)
+    return AccessGrant(name=name.strip(), role=role, seller=owner, expires_at=expires_at)
 
 
 def _body(grant: AccessGrant) -> people.KeyBody:
@@ -164,13 +164,13 @@ def _body(grant: AccessGrant) -> people.KeyBody:
 
 
 def _span(text: str) -> timedelta:
-    found = SPAN.fullmatch(text)
-    if found is None or not int(found[1]):
+    match = SPAN.fullmatch(text)
+    if match is None or not int(match[1]):
         raise InvalidError("--expires: write 90d, 12h or 30m")
-    return int(found[1]) * UNITS[found[2]]
+    return int(match[1]) * UNITS[match[2]]
 
 
-def _told(key: ApiKey) -> dict[str, object]:
+def _as_dict(key: ApiKey) -> dict[str, object]:
     return {
         "id": key.id,
         "name": key.name,

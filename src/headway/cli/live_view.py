@@ -80,21 +80,21 @@ def _lines(watch: LiveView, print_line: Callable[[str], None], stop: threading.E
 
 def say(snapshot: Snapshot) -> str:
     """Return the state of the line in one line."""
-    seen = snapshot.overview
-    if seen is None:
+    overview = snapshot.overview
+    if overview is None:
         return f"the database does not answer: {snapshot.error}"
-    spent, counts = seen.spent, seen.counts
-    last = seen.calls[0] if seen.calls else None
+    spent, counts = overview.spent, overview.counts
+    last = overview.calls[0] if overview.calls else None
     words = [
-        clock_time(seen.now),
-        f"next call {_in(seen)}",
+        clock_time(overview.now),
+        f"next call {_in(overview)}",
         f"{spent.day_count:,} of {spent.day_limit:,} calls in 24 h",
         f"{counts.fresh:,} fresh, {counts.stale:,} stale, {counts.unread:,} unread",
         f"{bounded(counts.failing)} failing, {bounded(counts.parked)} parked",
     ]
-    if seen.storefront.shops:
-        words.append(f"{seen.storefront.written.count:,} written to shops, {_held(seen)}")
-    lane = seen.accounts
+    if overview.storefront.shops:
+        words.append(f"{overview.storefront.written.count:,} written to shops, {_held(overview)}")
+    lane = overview.accounts
     if lane.accounts_count:
         words.append(
             f"{bounded(lane.accounts_count)} accounts, {len(lane.running)} jobs running,"
@@ -114,55 +114,55 @@ def draw(watch: LiveView, snapshot: Snapshot, *, height: int) -> RenderableType:
     pace = f"  demo, {watch.speed:g} times real time" if is_demo else ""
     title = Text.assemble(("Headway", "bold"), (pace, QUIET))
     head.add_row(title, Text(watch.url, style=f"{ACCENT} link {watch.url}", overflow="fold"))
-    seen = snapshot.overview
-    if seen is None:
+    overview = snapshot.overview
+    if overview is None:
         return Group(head, "", Text("The database does not answer", style=BAD), snapshot.error)
     now = watch.clock.now()
-    fixed = FIXED_LINES + (seen.accounts.accounts_count > 0) + (len(watch.url) > URL_CHARS)
-    said = watch.crew.said if watch.crew is not None else ()
-    rows = max(1, (height - fixed - len(said)) // 2)
+    fixed = FIXED_LINES + (overview.accounts.accounts_count > 0) + (len(watch.url) > URL_CHARS)
+    crew_lines = watch.crew.said if watch.crew is not None else ()
+    rows = max(1, (height - fixed - len(crew_lines)) // 2)
     parts: list[RenderableType] = [
         head,
         Text(f"{'simulated time ' if is_demo else ''}{now:%H:%M:%S} UTC", style=QUIET),
         "",
-        _departure(seen, watch),
-        _seats(seen.next_call, seen),
+        _departure(overview, watch),
+        _seats(overview.next_call, overview),
         "",
-        _figures(seen, said),
+        _figures(overview, crew_lines),
         "",
-        _changes(seen, rows),
+        _changes(overview, rows),
         "",
-        _calls(seen, rows),
+        _calls(overview, rows),
         Text("Ctrl-C ends it", style=QUIET),
     ]
     return Group(*parts)
 
 
-def _in(seen: Overview) -> str:
-    leaves_at = seen.next_call.leaves_at
+def _in(overview: Overview) -> str:
+    leaves_at = overview.next_call.leaves_at
     if leaves_at is None:
         return "none"
-    return "now" if leaves_at <= seen.now else f"in {format_duration(leaves_at - seen.now)}"
+    return "now" if leaves_at <= overview.now else f"in {format_duration(leaves_at - overview.now)}"
 
 
-def _departure(seen: Overview, watch: LiveView) -> Text:
-    leaves_at = seen.next_call.leaves_at
+def _departure(overview: Overview, watch: LiveView) -> Text:
+    leaves_at = overview.next_call.leaves_at
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append("Next call in ", style="bold")
     text.append(countdown(leaves_at, watch.clock.now()) if leaves_at else "-:--", style=ACCENT)
     if leaves_at:
         text.append(f"  at {clock_time(leaves_at)}")
-    text.append(f"\n{sentence(seen.next_call.reason)}", style=QUIET)
-    if seen.next_call.why is Why.TOLD_TO_WAIT and seen.gate.pause_reason:
-        text.append(f": {seen.gate.pause_reason}", style=QUIET)
-    if seen.breaker.is_open:
-        text.append(f" ({seen.breaker.reason})", style=BAD)
+    text.append(f"\n{sentence(overview.next_call.reason)}", style=QUIET)
+    if overview.next_call.why is Why.TOLD_TO_WAIT and overview.gate.pause_reason:
+        text.append(f": {overview.gate.pause_reason}", style=QUIET)
+    if overview.breaker.is_open:
+        text.append(f" ({overview.breaker.reason})", style=BAD)
     return text
 
 
-def _seats(coming: NextCall, seen: Overview) -> Text:
+def _seats(coming: NextCall, overview: Overview) -> Text:
     """Draw the seats as a bar: taken by who is due, kept for who will be, free."""
-    due = sum(seat.due_at is not None and seat.due_at <= seen.now for seat in coming.seats)
+    due = sum(seat.due_at is not None and seat.due_at <= overview.now for seat in coming.seats)
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append("Seats  ", style="bold")
     text.append("■ " * due, style=ACCENT)
@@ -174,8 +174,8 @@ def _seats(coming: NextCall, seen: Overview) -> Text:
     return text
 
 
-def _figures(seen: Overview, said: Sequence[tuple[str, str]]) -> Table:
-    spent, counts = seen.spent, seen.counts
+def _figures(overview: Overview, crew_lines: Sequence[tuple[str, str]]) -> Table:
+    spent, counts = overview.spent, overview.counts
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True, min_width=len("Listings"))
     grid.add_column(no_wrap=True, overflow="ellipsis")
@@ -185,26 +185,28 @@ def _figures(seen: Overview, said: Sequence[tuple[str, str]]) -> Table:
         f" {spent.minute_limit} in 60 s; fill {percent(spent.fill)}",
     )
     rest = f", {counts.stale:,} stale, {counts.unread:,} unread, of {counts.total:,}"
-    oldest = f"; oldest read {age(seen.oldest_read_at, seen.now)}"
+    oldest = f"; oldest read {age(overview.oldest_read_at, overview.now)}"
     grid.add_row("Listings", Text.assemble((f"{counts.fresh:,} fresh", ACCENT), rest, oldest))
     trouble = f"{bounded(counts.failing)} failing, {bounded(counts.parked)} parked"
     style = BAD if counts.failing or counts.parked else ""
     late = f", {bounded(counts.overdue)} overdue"
     grid.add_row("Trouble", Text.assemble((trouble, style), late))
-    grid.add_row("Shops", _shops(seen))
-    if seen.accounts.accounts_count:
-        grid.add_row("Accounts", _accounts(seen))
-    for name, text in said:
+    grid.add_row("Shops", _shops(overview))
+    if overview.accounts.accounts_count:
+        grid.add_row("Accounts", _accounts(overview))
+    for name, text in crew_lines:
         grid.add_row(name.capitalize(), Text(text, style=QUIET))
     return grid
 
 
-def _accounts(seen: Overview) -> Text:
-    lane = seen.accounts
-    lost = sum(not each.is_connected for each in lane.accounts)
+def _accounts(overview: Overview) -> Text:
+    lane = overview.accounts
+    lost = sum(not account.is_connected for account in lane.accounts)
     trouble = [f"{lost:,} disconnected, "] * (lost > 0)
     trouble += [f"{bounded(lane.dead_count)} jobs dead, "] * (lane.dead_count > 0)
-    days = [f"; {each.platform} {each.used:,.0f} of {each.limit:,.0f}" for each in lane.budgets]
+    days = [
+        f"; {budget.platform} {budget.used:,.0f} of {budget.limit:,.0f}" for budget in lane.budgets
+    ]
     return Text.assemble(
         f"{bounded(lane.accounts_count)}, ",
         ("".join(trouble), BAD),
@@ -212,55 +214,56 @@ def _accounts(seen: Overview) -> Text:
     )
 
 
-def _shops(seen: Overview) -> Text:
-    front = seen.storefront
+def _shops(overview: Overview) -> Text:
+    front = overview.storefront
     if not front.shops:
         return Text("none is connected: headway connect SHOP --seller SELLER", style=QUIET)
-    off = sum(not each.is_connected for each in front.shops)
-    refused = sum(each.failing for each in front.shops)
+    off = sum(not shop.is_connected for shop in front.shops)
+    refused = sum(shop.failing for shop in front.shops)
     trouble = [f"{off:,} disconnected, "] * (off > 0) + [f"{refused:,} refused, "] * (refused > 0)
     pace = f"{front.written.count:,} written in 24 h, 95 % within {lag(front.written.p95_s)}"
     return Text.assemble(
-        f"{front.shops_count:,}, ", ("".join(trouble), BAD), f"{_held(seen)}; {pace}"
+        f"{front.shops_count:,}, ", ("".join(trouble), BAD), f"{_held(overview)}; {pace}"
     )
 
 
-def _held(seen: Overview) -> str:
-    return f"{bounded(seen.storefront.held_count)} held"
+def _held(overview: Overview) -> str:
+    return f"{bounded(overview.storefront.held_count)} held"
 
 
-def _changes(seen: Overview, rows: int) -> Table:
+def _changes(overview: Overview, rows: int) -> Table:
     table = _table("Last changes", CHANGE_WIDTHS, "price", "shop", "stock", "after")
-    for each in seen.changes[:rows]:
-        words = each.note or ("" if each.kind == "changed" else each.kind)
+    for change in overview.changes[:rows]:
+        words = change.note or ("" if change.kind == "changed" else change.kind)
         table.add_row(
-            Text(each.sku),
-            _moved(each, "price") if each.price_new is not None else Text(words, style=QUIET),
-            "" if each.shop_new is None else money(each.shop_new),
-            _moved(each, "stock"),
-            _fate(each),
+            Text(change.sku),
+            _moved(change, "price") if change.price_new is not None else Text(words, style=QUIET),
+            "" if change.shop_new is None else money(change.shop_new),
+            _moved(change, "stock"),
+            _fate(change),
         )
-    if not seen.changes:
+    if not overview.changes:
         table.add_row(Text("none yet", style=QUIET), "", "", "", "")
     return table
 
 
-def _fate(each: ObservedChange) -> Text:
-    if each.lag_s is not None:
-        return Text(lag(each.lag_s), style=ACCENT)
+def _fate(change: ObservedChange) -> Text:
+    if change.lag_s is not None:
+        return Text(lag(change.lag_s), style=ACCENT)
     return Text(
-        fate(each), style=BAD if each.fate in {ChangeOutcome.HELD, ChangeOutcome.REFUSED} else QUIET
+        fate(change),
+        style=BAD if change.fate in {ChangeOutcome.HELD, ChangeOutcome.REFUSED} else QUIET,
     )
 
 
-def _calls(seen: Overview, rows: int) -> Table:
+def _calls(overview: Overview, rows: int) -> Table:
     table = _table("Last calls", CALL_WIDTHS, "result", "seats", "took")
-    for each in seen.calls[:rows]:
-        style = "default" if each.is_good or not each.is_over else BAD
-        seats = f"{each.seats_used} of {each.seats_paid}" if each.seats_paid else ""
-        took = "" if each.duration_s is None else f"{each.duration_s:.1f} s"
-        words = Text(result(each.result), style=style, no_wrap=True, overflow="ellipsis")
-        table.add_row(clock_time(each.at), words, seats, Text(took, style=QUIET))
+    for call in overview.calls[:rows]:
+        style = "default" if call.is_good or not call.is_over else BAD
+        seats = f"{call.seats_used} of {call.seats_paid}" if call.seats_paid else ""
+        took = "" if call.duration_s is None else f"{call.duration_s:.1f} s"
+        words = Text(result(call.result), style=style, no_wrap=True, overflow="ellipsis")
+        table.add_row(clock_time(call.at), words, seats, Text(took, style=QUIET))
     return table
 
 
@@ -280,9 +283,11 @@ def _table(title: str, widths: Sequence[int | None], *columns: str) -> Table:
     return table
 
 
-def _moved(each: ObservedChange, what: str) -> Text:
+def _moved(change: ObservedChange, what: str) -> Text:
     old, new = (
-        (each.price_old, each.price_new) if what == "price" else (each.stock_old, each.stock_new)
+        (change.price_old, change.price_new)
+        if what == "price"
+        else (change.stock_old, change.stock_new)
     )
     if new is None:
         return Text("")

@@ -193,9 +193,9 @@ class _Counted:
         self.count = 0
 
     def __iter__(self) -> Iterator[HistoryEvent]:
-        for each in self._events:
+        for event in self._events:
             self.count += 1
-            yield each
+            yield event
 
 
 @contextmanager
@@ -219,44 +219,44 @@ def _whole(path: Path | None) -> Iterator[TextIO]:
             Path(name).unlink()
 
 
-def _print_limits(found: Sequence[LimitView], now: datetime) -> None:
+def _print_limits(views: Sequence[LimitView], now: datetime) -> None:
     rows = [
         (
-            each.name,
+            view.name,
             gauge.rule,
             f"{number(gauge.used)} of {number(gauge.limit)}",
             number(gauge.reserved),
-            each.in_flight,
-            each.waiting,
-            "now" if each.next_free_at <= now else format_time(each.next_free_at, now),
+            view.in_flight,
+            view.waiting,
+            "now" if view.next_free_at <= now else format_time(view.next_free_at, now),
             ""
-            if each.paused_until is None
-            else f"until {format_time(each.paused_until, now)}: {each.pause_reason}",
+            if view.paused_until is None
+            else f"until {format_time(view.paused_until, now)}: {view.pause_reason}",
         )
-        for each in found
-        for gauge in each.gauges
+        for view in views
+        for gauge in view.gauges
     ]
     headings = ("limit", "rule", "used", "reserved", "in flight", "waiting", "next call", "paused")
     table(headings, rows, empty="no call was made yet", right={3, 4, 5})
 
 
-def _print_calls(found: Sequence[LedgerEntry], now: datetime) -> None:
+def _print_calls(entries: Sequence[LedgerEntry], now: datetime) -> None:
     rows = [
         (
-            format_time(each.begun_at, now),
-            each.purpose,
-            each.status,
-            each.result,
-            each.http_status,
-            number(each.cost),
-            _seats(each),
+            format_time(entry.begun_at, now),
+            entry.purpose,
+            entry.status,
+            entry.result,
+            entry.http_status,
+            number(entry.cost),
+            _seats(entry),
         )
-        for each in found
+        for entry in entries
     ]
     headings = ("when", "for", "status", "result", "http", "cost", "parts")
     table(headings, rows, empty="no call was made", right={5})
 
 
-def _seats(each: LedgerEntry) -> str:
-    more = f" and {len(each.skus) - SKUS_SHOWN} more" if len(each.skus) > SKUS_SHOWN else ""
-    return ", ".join(each.skus[:SKUS_SHOWN]) + more
+def _seats(entry: LedgerEntry) -> str:
+    more = f" and {len(entry.skus) - SKUS_SHOWN} more" if len(entry.skus) > SKUS_SHOWN else ""
+    return ", ".join(entry.skus[:SKUS_SHOWN]) + more

@@ -110,8 +110,8 @@ def history(
         }
         calls = client.call(listings.calls, part, seller=user_id).calls
         if as_json:
-            found = {"now": client.now, "sku": sku, "events": events, "has_more": has_more}
-            emit({**found, "prices": prices, "calls": calls})
+            summary = {"now": client.now, "sku": sku, "events": events, "has_more": has_more}
+            emit({**summary, "prices": prices, "calls": calls})
             return
         _print_events(events, client.now)
         if has_more:
@@ -128,56 +128,56 @@ def _events(
     return collect(client, event_history.history, sku=sku, seller=seller, kind=kinds, limit=limit)
 
 
-def _print_parts(found: Sequence[ProductView], now: datetime) -> None:
+def _print_parts(products: Sequence[ProductView], now: datetime) -> None:
     rows = [
         (
-            each.sku,
-            each.user_id,
-            each.state,
-            each.title,
-            "" if each.supplier_price is None else money(each.supplier_price),
-            "" if each.supplier_quantity is None else f"{each.supplier_quantity:,}",
-            "" if each.shop_price is None else money(each.shop_price),
-            format_time(each.due_at, now),
-            _note(each),
+            product.sku,
+            product.user_id,
+            product.state,
+            product.title,
+            "" if product.supplier_price is None else money(product.supplier_price),
+            "" if product.supplier_quantity is None else f"{product.supplier_quantity:,}",
+            "" if product.shop_price is None else money(product.shop_price),
+            format_time(product.due_at, now),
+            _note(product),
         )
-        for each in found
+        for product in products
     ]
     headings = ("part", "seller", "state", "title", "supplier", "stock", "shop", "due", "note")
     table(headings, rows, empty="no such part", right={4, 5, 6})
 
 
-def _note(each: ProductView) -> str:
-    if each.held_reason:
-        return f"held: {each.held_reason}"
-    return each.push_error or each.last_error
+def _note(product: ProductView) -> str:
+    if product.held_reason:
+        return f"held: {product.held_reason}"
+    return product.push_error or product.last_error
 
 
-def _print_events(found: Sequence[HistoryEvent], now: datetime) -> None:
+def _print_events(events: Sequence[HistoryEvent], now: datetime) -> None:
     rows = [
         (
-            format_time(each.at, now),
-            each.user_id,
-            each.kind.replace("_", " "),
-            _difference(each.old or {}, each.new or {}),
-            each.actor,
-            each.error,
+            format_time(event.at, now),
+            event.user_id,
+            event.kind.replace("_", " "),
+            _difference(event.old or {}, event.new or {}),
+            event.actor,
+            event.error,
         )
-        for each in found
+        for event in events
     ]
     table(("when", "seller", "what", "change", "by", "note"), rows, empty="nothing happened yet")
 
 
 def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     """Say what is different, by the names that the event has for it; stock as a sum."""
-    told = []
+    differences = []
     for name, after in new.items():
         before = old.get(name)
         if isinstance(after, Mapping):
             name, before, after = "stock", _sum(before), _sum(after)  # noqa: PLW2901 - its short form
         if before != after:
-            told.append(f"{name.replace('_', ' ')} {_word(before)} to {_word(after)}")
-    return ", ".join(told)
+            differences.append(f"{name.replace('_', ' ')} {_word(before)} to {_word(after)}")
+    return ", ".join(differences)
 
 
 def _sum(quantities: Any) -> int | None:  # noqa: ANN401 - what JSON holds
@@ -192,12 +192,12 @@ def _word(value: object) -> str:
 def _print_series(seller: SellerId, points: Sequence[SeriesPoint], now: datetime) -> None:
     """Draw price and stock at one seller, the supplier's and the shop's, over one axis of time."""
     prices: Lines = {
-        "supplier": [(each.at, each.supplier_price) for each in points],
-        "shop": [(each.at, each.shop_price) for each in points],
+        "supplier": [(point.at, point.supplier_price) for point in points],
+        "shop": [(point.at, point.shop_price) for point in points],
     }
     stocks: Lines = {
-        "supplier": [(each.at, _decimal(each.supplier_quantity)) for each in points],
-        "shop": [(each.at, _decimal(each.shop_quantity)) for each in points],
+        "supplier": [(point.at, _decimal(point.supplier_quantity)) for point in points],
+        "shop": [(point.at, _decimal(point.shop_quantity)) for point in points],
     }
     _print_lines(f"Price at {seller}", prices, now, money)
     _print_lines(f"Stock at {seller}", stocks, now, lambda number: f"{number:,}")
@@ -229,12 +229,12 @@ def _print_calls(calls: Sequence[RecentCall], now: datetime) -> None:
     say("Calls that carried it, within two days", style="bold")
     rows = [
         (
-            format_time(each.at, now),
-            result(each.result),
-            f"{each.seats_used} of {each.seats_paid}" if each.seats_paid else "",
-            "" if each.duration_s is None else f"{each.duration_s:.1f} s",
+            format_time(call.at, now),
+            result(call.result),
+            f"{call.seats_used} of {call.seats_paid}" if call.seats_paid else "",
+            "" if call.duration_s is None else f"{call.duration_s:.1f} s",
         )
-        for each in calls
+        for call in calls
     ]
     table(("left", "result", "seats", "took"), rows, right={2, 3})
 

@@ -80,9 +80,9 @@ def plan(
     if not 0 <= add <= PRODUCTS_MAX:
         raise InvalidError(f"--add {add} is out of range; take 0 to {PRODUCTS_MAX:,}")
     if url:
-        asked = {"products": count, "add": add, "policy": policy, "limit": limit}
-        given = {name: value for name, value in asked.items() if value is not None}
-        answer: object = run_elsewhere(url, RunKind.PLAN, given).result
+        options = {"products": count, "add": add, "policy": policy, "limit": limit}
+        parameters = {name: value for name, value in options.items() if value is not None}
+        answer: object = run_elsewhere(url, RunKind.PLAN, parameters).result
     else:
         assert count is not None, "it was counted where it was not said"
         answer = _brief(weigh_up(count, throughput, DAILY, add=add), policy)
@@ -122,11 +122,15 @@ def _count_products(settings: Settings) -> int:
 
 
 def _chosen(expected: tuple[Expected, ...], policy: str | None) -> list[Expected]:
-    return [each for each in expected if policy in {None, each.policy}]
+    return [expectation for expectation in expected if policy in {None, expectation.policy}]
 
 
 def _breaks(answer: Capacity, policy: str | None) -> list[Break]:
-    return [each for each in answer.breaks if policy is None or each.policy in {None, policy}]
+    return [
+        break_point
+        for break_point in answer.breaks
+        if policy is None or break_point.policy in {None, policy}
+    ]
 
 
 def _brief(answer: Capacity, policy: str | None) -> object:
@@ -148,7 +152,11 @@ def _rounded(value: object) -> object:
 
 
 def _print(answer: Capacity, policy: str | None) -> None:
-    unfit = [each.policy for each in _chosen(answer.expected, policy) if not each.fits]
+    unfit = [
+        expectation.policy
+        for expectation in _chosen(answer.expected, policy)
+        if not expectation.fits
+    ]
     verdict = "does not fit" if (policy and unfit) or not answer.fits else "fits"
     if unfit and verdict == "fits":
         verdict += f", but not under {', '.join(unfit)}"
@@ -164,8 +172,12 @@ def _print(answer: Capacity, policy: str | None) -> None:
         _print_growth(answer, answer.growth, policy)
     say()
     rows = [
-        (f"{each.products:,}", "past" if each.products < answer.products else "", each.what)
-        for each in _breaks(answer, policy)
+        (
+            f"{break_point.products:,}",
+            "past" if break_point.products < answer.products else "",
+            break_point.what,
+        )
+        for break_point in _breaks(answer, policy)
     ]
     table(("beyond", "", "gives way"), rows, title="What breaks first as it grows")
     say()
@@ -200,17 +212,19 @@ def _pairs(answer: Capacity) -> list[tuple[str, str]]:
 def _print_expected(title: str, expected: list[Expected]) -> None:
     rows = [
         (
-            each.policy,
-            "yes" if each.fits else "no",
-            f"{each.calls_per_day:,.0f}",
-            f"{each.limit_share:.1%}",
-            f"{each.permitted_share:.1%}",
-            _hours(each.age_typical_h),
-            _hours(each.age_worst_h),
-            f"{each.stale_min_per_day:,.1f} min",
-            "any time" if each.retry_seats_per_day is None else f"{each.retry_seats_per_day:,}",
+            expectation.policy,
+            "yes" if expectation.fits else "no",
+            f"{expectation.calls_per_day:,.0f}",
+            f"{expectation.limit_share:.1%}",
+            f"{expectation.permitted_share:.1%}",
+            _hours(expectation.age_typical_h),
+            _hours(expectation.age_worst_h),
+            f"{expectation.stale_min_per_day:,.1f} min",
+            "any time"
+            if expectation.retry_seats_per_day is None
+            else f"{expectation.retry_seats_per_day:,}",
         )
-        for each in expected
+        for expectation in expected
     ]
     headings = (
         "policy", "fits", "calls", "limit", "permitted", "typical", "worst", "stale", "retries",
@@ -245,15 +259,15 @@ def _print_growth(answer: Capacity, growth: Growth, policy: str | None) -> None:
 def _print_faster(answer: Capacity) -> None:
     rows = [
         (
-            f"{each.calls_per_min:g}",
-            f"{each.price_calls_per_day:,.0f}",
-            f"{each.limit_share:.1%}",
-            f"{each.products_max:,}",
-            f"{each.guard_ceiling:,}",
-            _hours(each.adaptive.age_typical_h),
-            f"{each.adaptive.stale_min_per_day:,.1f} min",
+            f"{option.calls_per_min:g}",
+            f"{option.price_calls_per_day:,.0f}",
+            f"{option.limit_share:.1%}",
+            f"{option.products_max:,}",
+            f"{option.guard_ceiling:,}",
+            _hours(option.adaptive.age_typical_h),
+            f"{option.adaptive.stale_min_per_day:,.1f} min",
         )
-        for each in answer.faster
+        for option in answer.faster
     ]
     headings = (
         "a minute", "calls a day", "of limit", "room for", "with reserve", "age", "stale a day",

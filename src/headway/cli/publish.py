@@ -65,11 +65,11 @@ def publish(
     runs. Ask as often as you like: a part is never made twice. Exit code 1 if a part was refused,
     blocked or failed. Write -- before a part number that begins with a dash.
     """
-    asked = [Sku(text) for text in (*(skus or []), *_from_file(file))]
-    if not asked:
+    part_numbers = [Sku(text) for text in (*(skus or []), *_from_file(file))]
+    if not part_numbers:
         raise InvalidError("name a part number, or a file of them with --file")
     named = None if seller is None else seller_of(seller)
-    body = PublishBody(part_numbers=asked, seller=named)
+    body = PublishBody(part_numbers=part_numbers, seller=named)
     with open_target(server) as target:
         if wait and not target.is_tended:
             raise InvalidError("--wait needs a headway that works; start one with: headway run")
@@ -77,7 +77,7 @@ def publish(
         if wait:
             batch = _await(target.client, batch)
         _report(batch, as_json=as_json)
-    if any(each.status in TROUBLE for each in batch.parts):
+    if any(part.status in TROUBLE for part in batch.parts):
         raise typer.Exit(1)
 
 
@@ -97,9 +97,9 @@ def _await(client: Client, batch: PublishBatch) -> PublishBatch:
         shown = 0
         while True:
             newest = _newest(client, batch)
-            parts = tuple(newest.get(each.sku, each) for each in batch.parts)
+            parts = tuple(newest.get(part.sku, part) for part in batch.parts)
             # A part that left the batch was asked for again since: another batch waits for it.
-            under_way = sum(each.status in UNDER_WAY for each in newest.values())
+            under_way = sum(part.status in UNDER_WAY for part in newest.values())
             advance(len(parts) - under_way - shown)
             shown = len(parts) - under_way
             if not under_way:
@@ -116,17 +116,17 @@ def _newest(client: Client, batch: PublishBatch) -> dict[Sku, RequestedPart]:
 
 
 def _report(batch: PublishBatch, *, as_json: bool) -> None:
-    counts = Counter(each.status for each in batch.parts)
+    counts = Counter(part.status for part in batch.parts)
     if as_json:
-        told = {"batch_id": batch.batch_id, "seller": batch.seller, "counts": counts}
-        emit({**told, "parts": batch.parts})
+        summary = {"batch_id": batch.batch_id, "seller": batch.seller, "counts": counts}
+        emit({**summary, "parts": batch.parts})
         return
-    trouble_first = sorted(batch.parts, key=lambda each: each.status not in TROUBLE)
+    trouble_first = sorted(batch.parts, key=lambda part: part.status not in TROUBLE)
     rows = [
-        (each.sku, each.shop_sku, each.status, each.note) for each in trouble_first[:ROWS_SHOWN]
+        (part.sku, part.shop_sku, part.status, part.note) for part in trouble_first[:ROWS_SHOWN]
     ]
     table(("part", "in the shop", "status", "note"), rows)
     if len(batch.parts) > ROWS_SHOWN:
         say(f"and {len(batch.parts) - ROWS_SHOWN:,} more")
-    said = ", ".join(f"{count:,} {status}" for status, count in counts.items())
-    say(f"{said}; batch {batch.batch_id}")
+    totals = ", ".join(f"{count:,} {status}" for status, count in counts.items())
+    say(f"{totals}; batch {batch.batch_id}")

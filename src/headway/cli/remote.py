@@ -88,10 +88,10 @@ class RemoteClient:
             return cast("Result", _adapter(cast("Any", kind)).validate_python(answer))
         except ValidationError:
             last = self._api.last
-            theirs = "another version" if last is None else f"headway {last.version}"
+            server_version = "another version" if last is None else f"headway {last.version}"
             raise UnreadableError(
-                f"cannot read what {self._api.url} answered; it runs {theirs}, this is headway"
-                f" {__version__}: use the same version here",
+                f"cannot read what {self._api.url} answered; it runs {server_version}, this is"
+                f" headway {__version__}: use the same version here",
                 provider=PROVIDER,
             ) from None
 

@@ -51,8 +51,8 @@ def run_elsewhere(
 
 def refuse_files(server: str, **files: object) -> None:
     """Refuse what cannot travel; raises InvalidError."""
-    for name, given in files.items():
-        if given is not None:
+    for name, value in files.items():
+        if value is not None:
             raise InvalidError(
                 f"--{name} works on this machine, and the run is at {server}; leave it out, or run"
                 ' it here: --server ""'

@@ -15,7 +15,7 @@ from headway.app import build
 from headway.app.monitoring import alert_monitor, notify_of
 from headway.app.suppliers import HANDS, fetch_all_suppliers
 from headway.cli.console import CommandConsole
-from headway.cli.serving import door, join, show_line, stoppable
+from headway.cli.serving import join, page_to_open, show_line, stoppable
 from headway.cli.session import DATABASE
 from headway.clock import SystemClock
 from headway.config import Settings
@@ -57,8 +57,8 @@ def run(
     voice = CommandConsole(settings)
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
         stack.enter_context(voice.log.heard())
-        wanted = settings.web_port if port is None else port
-        taken = stack.enter_context(listen(settings.web_host, wanted))
+        requested_port = settings.web_port if port is None else port
+        taken = stack.enter_context(listen(settings.web_host, requested_port))
         pool = stack.enter_context(_database(settings, address(taken)))
         app = build(settings, SystemClock(), pool)
         join(stack, app, "run", voice)
@@ -68,7 +68,7 @@ def run(
         # Made first of all steps: wrong credentials are said before anything is turned.
         lines = fetch_all_suppliers(app, owner, wake_push=bell.set)
         notify = notify_of(app)
-        pulls = [app.pull(f"{owner}:{each}") for each in range(1, settings.pull_workers + 1)]
+        pulls = [app.pull(f"{owner}:{number}") for number in range(1, settings.pull_workers + 1)]
         runner = EmbeddedRunner(app.clock, partial(_tell, voice))
         stack.callback(_give_back, pulls)
         stack.callback(runner.stop, STOP_S)
@@ -82,7 +82,7 @@ def run(
             **{f"pull-{number}": pull.step for number, pull in enumerate(pulls, start=1)},
             **({} if notify is None else {"notify": notify.step}),
         )
-        page = door(app, taken, voice)
+        page = page_to_open(app, taken, voice)
         voice.say(f"Headway runs. The page: {page}")
         show_line(stack, app, runner, taken, voice, page=page)
     voice.say("Headway has stopped.")

@@ -97,17 +97,17 @@ class HeadwayApi:
         """Send a request and read its reply; a POST is done once. Raises HeadwayError."""
         if method == "POST":
             body = body or {}
-        return self._told(self._ask(method, path, query=query, body=body))
+        return self._read_reply(self._ask(method, path, query=query, body=body))
 
     def lines(self, path: str, query: Query | None = None) -> Iterator[str]:
         """Yield the lines of a long answer as they come; raises HeadwayError, also under way."""
-        request = self._client.build_request("GET", path, params=_given(query))
+        request = self._client.build_request("GET", path, params=_query_params(query))
         with self._explained():
             answer = self._client.send(request, stream=True)
             try:
                 if answer.status_code >= BAD or answer.is_redirect:
                     answer.read()
-                self._told(answer, is_json=False)
+                self._read_reply(answer, is_json=False)
                 yield from answer.iter_lines()
             finally:
                 answer.close()
@@ -123,7 +123,7 @@ class HeadwayApi:
         """Ask until there is an answer that does not ask for patience."""
         headers = {"Idempotency-Key": fresh_id()} if method == "POST" else {}
         request = self._client.build_request(
-            method, path, params=_given(query), json=body, headers=headers
+            method, path, params=_query_params(query), json=body, headers=headers
         )
         waited_s, is_again = 0.0, False
         while True:
@@ -143,7 +143,7 @@ class HeadwayApi:
             self._clock.sleep(wait_s)
             waited_s += wait_s
 
-    def _told(self, answer: httpx.Response, *, is_json: bool = True) -> ApiReply:
+    def _read_reply(self, answer: httpx.Response, *, is_json: bool = True) -> ApiReply:
         """Read an answer; raises what it means if it is not a good one."""
         if answer.is_redirect:
             where = _plain(answer.headers.get("location", ""))
@@ -151,7 +151,7 @@ class HeadwayApi:
         if answer.status_code >= BAD:
             self._refused(answer)
         try:
-            told = ApiReply(
+            reply = ApiReply(
                 json=answer.json() if is_json else None,
                 version=_plain(answer.headers["headway-version"]),
                 now=datetime.fromisoformat(answer.headers["headway-now"]),
@@ -159,8 +159,8 @@ class HeadwayApi:
             )
         except (KeyError, ValueError):
             self._stranger(answer)
-        self.last = told
-        return told
+        self.last = reply
+        return reply
 
     def _refused(self, answer: httpx.Response) -> NoReturn:
         """Raise the error that a refusal stands for, with the same words."""
@@ -204,17 +204,17 @@ class HeadwayApi:
         try:
             yield
         except httpx.ConnectTimeout as error:
-            said = f"no connection to {self.url} within {CONNECT_S:g} s"
-            raise UnsentError(said, provider=PROVIDER) from error
+            message = f"no connection to {self.url} within {CONNECT_S:g} s"
+            raise UnsentError(message, provider=PROVIDER) from error
         except httpx.ConnectError as error:
-            said = f"no connection to {self.url}: {_why(error)}"
-            raise UnsentError(said, provider=PROVIDER) from error
+            message = f"no connection to {self.url}: {_why(error)}"
+            raise UnsentError(message, provider=PROVIDER) from error
         except httpx.TimeoutException as error:
-            said = f"{self.url} did not answer within {ANSWER_S:g} s; what was asked may be done"
-            raise TimedOutError(said, provider=PROVIDER) from error
+            message = f"{self.url} did not answer within {ANSWER_S:g} s; what was asked may be done"
+            raise TimedOutError(message, provider=PROVIDER) from error
         except httpx.HTTPError as error:
-            said = f"the connection to {self.url} broke; what was asked may be done"
-            raise TimedOutError(said, provider=PROVIDER) from error
+            message = f"the connection to {self.url} broke; what was asked may be done"
+            raise TimedOutError(message, provider=PROVIDER) from error
 
 
 def _checked(url: str) -> str:
@@ -238,7 +238,7 @@ def _printable(key: str) -> str:
     return key
 
 
-def _given(query: Query | None) -> dict[str, Any]:
+def _query_params(query: Query | None) -> dict[str, Any]:
     return {name: value for name, value in (query or {}).items() if value not in (None, "", ())}
 
 

@@ -42,16 +42,16 @@ def stoppable() -> Iterator[None]:
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
     def end(_number: int, _frame: FrameType | None) -> None:
-        for each in signals:
-            signal.signal(each, signal.SIG_IGN)
+        for signum in signals:
+            signal.signal(signum, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = {each: signal.signal(each, end) for each in signals}
+    before = {signum: signal.signal(signum, end) for signum in signals}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
 
 
 def join(stack: ExitStack, app: App, verb: str, voice: CommandConsole) -> None:
@@ -64,12 +64,12 @@ def join(stack: ExitStack, app: App, verb: str, voice: CommandConsole) -> None:
     if app.process_metrics.traces is not None:
         stack.callback(app.process_metrics.traces.close)
     shared_vault(app.settings)  # the key that it will need is made before it is compared
-    processes, mine = Processes(app.pool), agreement(app.settings)
-    for name, differing in disagreements(mine, processes.alive()).items():
+    processes, own_settings = Processes(app.pool), agreement(app.settings)
+    for name, differing in disagreements(own_settings, processes.alive()).items():
         voice.say(
             f"Careful: {name} works on this database with other settings: {', '.join(differing)}.",
         )
-    stack.enter_context(present(processes, Presence(verb=verb, settings=mine), WALL))
+    stack.enter_context(present(processes, Presence(verb=verb, settings=own_settings), WALL))
 
 
 def show_line(
@@ -111,12 +111,12 @@ def page_address(app: App, taken: "socket.socket") -> str:
     return f"{public_url}/" if public_url else address(taken)
 
 
-def door(app: App, taken: "socket.socket", voice: CommandConsole) -> str:
+def page_to_open(app: App, taken: "socket.socket", voice: CommandConsole) -> str:
     """Return what a person opens: a link that logs in, where that is wanted.
 
     Nobody can log in before there is a key, so the first start prints one wherever it runs; later
     only a terminal gets one, since what is printed elsewhere ends up in a log.
     """
     has_key = ApiKeys(app.pool).has_operator(now=WALL.now())
-    is_wanted = voice.is_watched or not has_key
-    return login_link(app, taken) if is_wanted else page_address(app, taken)
+    needs_link = voice.is_watched or not has_key
+    return login_link(app, taken) if needs_link else page_address(app, taken)

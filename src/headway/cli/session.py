@@ -56,9 +56,9 @@ class Session:
 
 def note_of(settings: Settings, clock: ScaledClock) -> dict[str, object]:
     """Return what a second process needs to join a demo: its clock, and what it was told."""
-    told = settings.model_copy(update={"data_dir": settings.data_dir.resolve()})
+    resolved = settings.model_copy(update={"data_dir": settings.data_dir.resolve()})
     return {
-        **{name: _plain(getattr(told, name)) for name in TOLD},
+        **{name: _plain(getattr(resolved, name)) for name in TOLD},
         "clock": {
             "speed": clock.speed,
             "start": clock.start.isoformat(),
@@ -97,16 +97,16 @@ def _opened(settings: Settings, pool_size: int) -> Iterator[Session]:
         with open_pool(dsn, size=pool_size) as pool:
             yield Session(app=build(settings, WALL, pool), place="DATABASE_URL")
         return
-    found = _find_or_start(settings.data_dir.expanduser())
-    if isinstance(found, RunningServer):
-        with _joined(settings, found, pool_size) as session:
+    server = _find_or_start(settings.data_dir.expanduser())
+    if isinstance(server, RunningServer):
+        with _joined(settings, server, pool_size) as session:
             yield session
         return
     try:
-        with _own(settings, found, pool_size) as session:
+        with _own(settings, server, pool_size) as session:
             yield session
     finally:
-        found.stop()
+        server.stop()
 
 
 @contextmanager
@@ -122,9 +122,9 @@ def _joined(settings: Settings, server: RunningServer, pool_size: int) -> Iterat
     note = server.note
     # The demo has a supplier and shops of its own, and a folder with the key to their tokens: what
     # it told overrides what this process was told.
-    told = {name: _read(name, note[name]) for name in TOLD if name in note}
+    overrides = {name: _read(name, note[name]) for name in TOLD if name in note}
     with open_pool(server.dsn(str(note["database"])), size=pool_size) as pool:
-        app = build(settings.model_copy(update=told), _clock(note.get("clock")), pool)
+        app = build(settings.model_copy(update=overrides), _clock(note.get("clock")), pool)
         place = "the headway that is running now"
         page = str(note.get("page", ""))
         yield Session(app=app, place=place, is_joined=True, page=page)

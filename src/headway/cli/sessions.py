@@ -69,27 +69,27 @@ def end(
         say(f"{len(ended)} session{'' if len(ended) == 1 else 's'} ended")
 
 
-def _show(found: Sequence[BrowserSession], *, empty: str = "", as_json: bool) -> None:
+def _show(sessions: Sequence[BrowserSession], *, empty: str = "", as_json: bool) -> None:
     if as_json:
-        emit({"sessions": [_told(each) for each in found]})
+        emit({"sessions": [_as_dict(session) for session in sessions]})
         return
     rows = [
         (
-            each.id,
-            each.name,
-            each.role if each.user_id is None else f"{each.role} of {each.user_id}",
-            "a link" if each.prefix is None else f"key {each.prefix}",
-            each.address,
-            *(f"{at:%Y-%m-%d %H:%M}" for at in (each.created_at, each.last_seen_at)),
-            f"{each.expires_at:%Y-%m-%d %H:%M} UTC",
+            session.id,
+            session.name,
+            session.role if session.user_id is None else f"{session.role} of {session.user_id}",
+            "a link" if session.prefix is None else f"key {session.prefix}",
+            session.address,
+            *(f"{at:%Y-%m-%d %H:%M}" for at in (session.created_at, session.last_seen_at)),
+            f"{session.expires_at:%Y-%m-%d %H:%M} UTC",
         )
-        for each in found
+        for session in sessions
     ]
     headings = ("id", "who", "role", "by", "from", "since", "last seen", "until")
     table(headings, rows, empty=empty)
 
 
-def _told(session: BrowserSession) -> dict[str, object]:
+def _as_dict(session: BrowserSession) -> dict[str, object]:
     return {
         ("seller" if name == "user_id" else name): getattr(session, name)
         for name in BrowserSession.__dataclass_fields__

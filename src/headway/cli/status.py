@@ -70,11 +70,11 @@ def status(
     """
     with open_target(server) as room:
         name = None if supplier is None else SupplierName(supplier)
-        seen = room.client.call(deployment.status, name)
+        overview = room.client.call(deployment.status, name)
         if as_json:
-            emit({"database": room.place, "overview": seen})
+            emit({"database": room.place, "overview": overview})
         else:
-            _print_status(room, seen)
+            _print_status(room, overview)
 
 
 def explain(
@@ -103,54 +103,62 @@ def explain(
             else:
                 print_job(job, client.now)
             return
-        found = client.call(listings.explain, Sku(sku), seller=seller_id(seller)).listings
+        explanations = client.call(listings.explain, Sku(sku), seller=seller_id(seller)).listings
         if as_json:
-            emit({"sku": sku, "now": client.now, "listings": found})
+            emit({"sku": sku, "now": client.now, "listings": explanations})
             return
-        for each in found:
-            _print_explained(each, client.now)
+        for listing in explanations:
+            _print_explained(listing, client.now)
 
 
-def _print_explained(each: ListingExplanation, now: datetime) -> None:
-    answer = each.explanation
-    say(f"{each.sku} of {each.seller}: {answer.state}", style="bold")
+def _print_explained(listing: ListingExplanation, now: datetime) -> None:
+    answer = listing.explanation
+    say(f"{listing.sku} of {listing.seller}: {answer.state}", style="bold")
     say(f"  {answer.sentence}")
     if answer.place is not None:
         say(f"  Place in the queue: {answer.place}.")
-    say(f"  Last good read: {ago(each.last_good_read_at, now)}.")
-    say(f"  Timetable ({each.policy}): {each.timetable}.")
-    say(f"  {each.in_shop}")
+    say(f"  Last good read: {ago(listing.last_good_read_at, now)}.")
+    say(f"  Timetable ({listing.policy}): {listing.timetable}.")
+    say(f"  {listing.in_shop}")
 
 
-def _print_status(room: Target, seen: Overview) -> None:
+def _print_status(room: Target, overview: Overview) -> None:
     supplier = "answers"
-    if seen.breaker.is_open:
-        since = seen.breaker.opened_at or seen.now
-        supplier = f"does not answer since {format_time(since, seen.now)} ({seen.breaker.reason})"
+    if overview.breaker.is_open:
+        since = overview.breaker.opened_at or overview.now
+        supplier = (
+            f"does not answer since {format_time(since, overview.now)} ({overview.breaker.reason})"
+        )
     facts(
         [
             ("database", room.place),
-            ("clock", f"{seen.now:%Y-%m-%d %H:%M:%S} UTC{_speed(room)}"),
-            ("next call", _next_call(seen)),
-            *(("paused", f"{each.what}, {describe_pause(each, seen.now)}") for each in seen.pauses),
-            ("seats", _seats(seen.next_call)),
-            ("budget", _budget(seen.spent)),
-            ("supplier", supplier if seen.supplier == MAIN else f"{seen.supplier} {supplier}"),
-            ("listings", _listings(seen.counts)),
-            ("oldest read", ago(seen.oldest_read_at, seen.now)),
-            ("push", _push(seen)),
-            ("accounts", accounts_line(seen.accounts, seen.now)),
+            ("clock", f"{overview.now:%Y-%m-%d %H:%M:%S} UTC{_speed(room)}"),
+            ("next call", _next_call(overview)),
+            *(
+                ("paused", f"{pause.what}, {describe_pause(pause, overview.now)}")
+                for pause in overview.pauses
+            ),
+            ("seats", _seats(overview.next_call)),
+            ("budget", _budget(overview.spent)),
+            (
+                "supplier",
+                supplier if overview.supplier == MAIN else f"{overview.supplier} {supplier}",
+            ),
+            ("listings", _listings(overview.counts)),
+            ("oldest read", ago(overview.oldest_read_at, overview.now)),
+            ("push", _push(overview)),
+            ("accounts", accounts_line(overview.accounts, overview.now)),
         ]
     )
     say()
-    _print_changes(seen)
+    _print_changes(overview)
     say()
-    _print_shops(seen)
-    if seen.storefront.held:
+    _print_shops(overview)
+    if overview.storefront.held:
         say()
-        _print_held(seen)
+        _print_held(overview)
     say()
-    _print_calls(seen)
+    _print_calls(overview)
 
 
 def _budget(spent: Spent) -> str:
@@ -175,17 +183,17 @@ def _speed(room: Target) -> str:
     return "" if speed is None else f" (a demo, {speed:g} times faster than life)"
 
 
-def _next_call(seen: Overview) -> str:
-    coming = seen.next_call
+def _next_call(overview: Overview) -> str:
+    coming = overview.next_call
     why = coming.pause_reason or WHY[coming.why]
-    if coming.why is Why.TOLD_TO_WAIT and seen.gate.pause_reason:
-        why = f"{why}: {seen.gate.pause_reason}"
+    if coming.why is Why.TOLD_TO_WAIT and overview.gate.pause_reason:
+        why = f"{why}: {overview.gate.pause_reason}"
     if coming.leaves_at is None:
         return f"none; {why}"
-    if coming.leaves_at <= seen.now:
+    if coming.leaves_at <= overview.now:
         return f"now; {why}"
-    left = format_duration(coming.leaves_at - seen.now)
-    return f"in {left} ({format_time(coming.leaves_at, seen.now)}); {why}"
+    left = format_duration(coming.leaves_at - overview.now)
+    return f"in {left} ({format_time(coming.leaves_at, overview.now)}); {why}"
 
 
 def _seats(coming: NextCall) -> str:
@@ -194,8 +202,8 @@ def _seats(coming: NextCall) -> str:
     return f"{len(coming.seats)} of {coming.seats_max}" + (f": {named}" if named else "")
 
 
-def _push(seen: Overview) -> str:
-    front = seen.storefront
+def _push(overview: Overview) -> str:
+    front = overview.storefront
     if not front.shops:
         return "no shop is connected; connect one with: headway connect SHOP --seller SELLER"
     written = front.written
@@ -209,7 +217,7 @@ def accounts_line(lane: AccountsStatus, now: datetime) -> str:
     """Write how the accounts stand in one line."""
     if not lane.accounts_count:
         return "none; connect one with: headway connect SHOP --seller SELLER"
-    lost = sum(not each.is_connected for each in lane.accounts)
+    lost = sum(not account.is_connected for account in lane.accounts)
     words = [
         f"{bounded(lane.accounts_count)} connected"
         if not lost
@@ -219,72 +227,76 @@ def accounts_line(lane: AccountsStatus, now: datetime) -> str:
     if lane.dead_count:
         words.append(f"{bounded(lane.dead_count)} dead: headway jobs --status dead")
     words += [
-        f"{each.platform} {each.used:,.0f} of {each.limit:,.0f} calls in 24 h,"
-        f" {forecast.say(each.forecast, now)}"
-        for each in lane.budgets
-        if each.used or each.reserved
+        f"{budget.platform} {budget.used:,.0f} of {budget.limit:,.0f} calls in 24 h,"
+        f" {forecast.say(budget.forecast, now)}"
+        for budget in lane.budgets
+        if budget.used or budget.reserved
     ]
     return "; ".join(words)
 
 
-def _print_changes(seen: Overview) -> None:
+def _print_changes(overview: Overview) -> None:
     rows = [
         (
-            format_time(each.at, seen.now),
-            each.sku,
-            each.user_id,
-            each.kind,
-            _difference(each),
-            _shop_price(each),
-            _fate(each),
+            format_time(change.at, overview.now),
+            change.sku,
+            change.user_id,
+            change.kind,
+            _difference(change),
+            _shop_price(change),
+            _fate(change),
         )
-        for each in seen.changes
+        for change in overview.changes
     ]
     headings = ("when", "part", "seller", "what", "supplier", "shop price", "shop")
     table(headings, rows, title="Last changes")
 
 
-def _difference(each: ObservedChange) -> str:
+def _difference(change: ObservedChange) -> str:
     parts = []
-    if each.price_new is not None:
-        parts.append(f"price {money(each.price_old)} to {money(each.price_new)}")
-    if each.stock_new is not None:
-        old = "none" if each.stock_old is None else f"{each.stock_old:,}"
-        parts.append(f"stock {old} to {each.stock_new:,}")
-    if each.note:
-        parts.append(each.note)
+    if change.price_new is not None:
+        parts.append(f"price {money(change.price_old)} to {money(change.price_new)}")
+    if change.stock_new is not None:
+        old = "none" if change.stock_old is None else f"{change.stock_old:,}"
+        parts.append(f"stock {old} to {change.stock_new:,}")
+    if change.note:
+        parts.append(change.note)
     return ", ".join(parts)
 
 
-def _shop_price(each: ObservedChange) -> str:
-    if each.shop_new is None:
+def _shop_price(change: ObservedChange) -> str:
+    if change.shop_new is None:
         return ""
-    is_same = each.shop_old in {None, each.shop_new}
-    return money(each.shop_new) if is_same else f"{money(each.shop_old)} to {money(each.shop_new)}"
+    is_same = change.shop_old in {None, change.shop_new}
+    return (
+        money(change.shop_new)
+        if is_same
+        else f"{money(change.shop_old)} to {money(change.shop_new)}"
+    )
 
 
-def _fate(each: ObservedChange) -> str:
-    if each.lag_s is not None:
-        return f"{fate(each)} after {lag(each.lag_s)}"
-    return f"{fate(each)}: {each.reason}" if each.reason and not each.note else fate(each)
+def _fate(change: ObservedChange) -> str:
+    if change.lag_s is not None:
+        return f"{fate(change)} after {lag(change.lag_s)}"
+    return f"{fate(change)}: {change.reason}" if change.reason and not change.note else fate(change)
 
 
-def _print_shops(seen: Overview) -> None:
+def _print_shops(overview: Overview) -> None:
     rows = [
         (
-            each.shop,
-            each.user_id,
-            f"{each.in_step:,} of {each.listed:,}",
-            bounded(each.waiting),
-            bounded(each.failing),
-            bounded(each.held),
+            shop.shop,
+            shop.user_id,
+            f"{shop.in_step:,} of {shop.listed:,}",
+            bounded(shop.waiting),
+            bounded(shop.failing),
+            bounded(shop.held),
             ""
-            if each.points_used is None
-            else f"{each.points_used:,.0f} of {each.points_max:,.0f}",
-            ago(each.pushed_at, seen.now),
-            _shop_trouble(each),
+            if shop.points_used is None
+            else f"{shop.points_used:,.0f} of {shop.points_max:,.0f}",
+            ago(shop.pushed_at, overview.now),
+            _shop_trouble(shop),
         )
-        for each in seen.storefront.shops
+        for shop in overview.storefront.shops
     ]
     table(
         ("shop", "seller", "in step", "waiting", "refused", "held", "points", "written", "trouble"),
@@ -292,43 +304,43 @@ def _print_shops(seen: Overview) -> None:
         title="Shops",
         empty="none; connect one with: headway connect SHOP --seller SELLER",
     )
-    more = seen.storefront.shops_count - len(rows)
+    more = overview.storefront.shops_count - len(rows)
     if more:
         say(f"and {more:,} more: headway shops")
 
 
-def _shop_trouble(each: ShopStatus) -> str:
-    if not each.is_connected:
-        return f"disconnected: {each.trouble}"
-    return f"does not answer: {each.trouble}" if each.trouble else each.failing_reason
+def _shop_trouble(shop: ShopStatus) -> str:
+    if not shop.is_connected:
+        return f"disconnected: {shop.trouble}"
+    return f"does not answer: {shop.trouble}" if shop.trouble else shop.failing_reason
 
 
-def _print_held(seen: Overview) -> None:
-    held = seen.storefront.held
+def _print_held(overview: Overview) -> None:
+    held = overview.storefront.held
     rows = [
         (
-            each.sku,
-            each.user_id,
-            f"{money(each.price_old)} to {money(each.price_new)}" if each.can_approve else "",
-            each.reason,
-            format_time(each.at, seen.now),
+            change.sku,
+            change.user_id,
+            f"{money(change.price_old)} to {money(change.price_new)}" if change.can_approve else "",
+            change.reason,
+            format_time(change.at, overview.now),
         )
-        for each in held
+        for change in held
     ]
-    title = f"Held for a person: {bounded(seen.storefront.held_count)}"
+    title = f"Held for a person: {bounded(overview.storefront.held_count)}"
     table(("part", "seller", "price", "held because", "since"), rows, title=title)
-    ready = [each for each in held if each.can_approve]
+    ready = [change for change in held if change.can_approve]
     say(f"decide with: {decide((ready or held)[0])}")
 
 
-def _print_calls(seen: Overview) -> None:
+def _print_calls(overview: Overview) -> None:
     rows = [
         (
-            format_time(each.at, seen.now),
-            result(each.result),
-            f"{each.seats_used} of {each.seats_paid}" if each.seats_paid else "",
-            "" if each.duration_s is None else f"{each.duration_s:.1f} s",
+            format_time(call.at, overview.now),
+            result(call.result),
+            f"{call.seats_used} of {call.seats_paid}" if call.seats_paid else "",
+            "" if call.duration_s is None else f"{call.duration_s:.1f} s",
         )
-        for each in seen.calls
+        for call in overview.calls
     ]
     table(("when", "result", "seats", "took"), rows, title="Last calls")

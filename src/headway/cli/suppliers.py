@@ -238,16 +238,16 @@ def _pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
 def _print(views: Sequence[SupplierView], now: datetime) -> None:
     rows = [
         (
-            each.name,
-            each.client_id,
-            each.url,
-            f"{each.sellers:,}",
-            f"{each.listings:,}",
-            f"{each.calls:,}",
-            _answers(each, now),
-            "" if each.oldest_read_at is None else format_time(each.oldest_read_at, now),
+            view.name,
+            view.client_id,
+            view.url,
+            f"{view.sellers:,}",
+            f"{view.listings:,}",
+            f"{view.calls:,}",
+            _answers(view, now),
+            "" if view.oldest_read_at is None else format_time(view.oldest_read_at, now),
         )
-        for each in views
+        for view in views
     ]
     headings = (
         "name", "client id", "url", "sellers", "listings", "calls in 24 h", "answers", "oldest read"
@@ -255,8 +255,8 @@ def _print(views: Sequence[SupplierView], now: datetime) -> None:
     table(headings, rows, right=(3, 4, 5))
 
 
-def _answers(each: SupplierView, now: datetime) -> str:
-    since = each.breaker.opened_at
+def _answers(view: SupplierView, now: datetime) -> str:
+    since = view.breaker.opened_at
     if since is None:
-        return "answering" if each.calls else "not asked yet"
-    return f"not since {format_time(since, now)}: {each.breaker.reason}"
+        return "answering" if view.calls else "not asked yet"
+    return f"not since {format_time(since, now)}: {view.breaker.reason}"

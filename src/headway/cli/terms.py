@@ -119,6 +119,6 @@ def _print(view: TermsView) -> None:
     for name, (words, is_share) in TERMS.items():
         value = getattr(view.terms, name)
         shown = f"{(value * 100).normalize():f} %" if is_share else value
-        whose = f"{view.seller}'s own" if name in view.own else "the deployment's"
-        rows.append((words, shown, whose))
+        owner = f"{view.seller}'s own" if name in view.own else "the deployment's"
+        rows.append((words, shown, owner))
     table(("term", "value", "whose"), rows)

@@ -29,8 +29,8 @@ def instant_to_come(text: str, now: datetime, option: str) -> datetime:
 
 
 def _span(text: str) -> timedelta | None:
-    found = SPAN.fullmatch(text.strip().lower())
-    return None if found is None else timedelta(**{UNITS[found[2]]: int(found[1])})
+    match = SPAN.fullmatch(text.strip().lower())
+    return None if match is None else timedelta(**{UNITS[match[2]]: int(match[1])})
 
 
 def _instant(text: str, option: str, what: str) -> datetime:

@@ -53,7 +53,7 @@ def rotate(*, as_json: AsJson = False) -> None:
                 " put the key they were written with after the others"
             )
         if as_json:
-            emit({"written": written, **_seen(vault, counts)})
+            emit({"written": written, **_summary(vault, counts)})
             return
         say(f"{written} of {total} secrets were encrypted anew with the newest key")
         _say_advice(vault, counts)
@@ -65,7 +65,7 @@ def status(*, as_json: AsJson = False) -> None:
         vault = shared_vault(session.app.settings)
         counts = _count(session.app, vault)
         if as_json:
-            emit({"source": vault.source, **_seen(vault, counts)})
+            emit({"source": vault.source, **_summary(vault, counts)})
             return
         rows = [
             (f"{at} (newest)" if at == 1 else str(at), f"{counts[at]:,}", _fate(counts, at))
@@ -82,10 +82,10 @@ def _stores(app: App) -> tuple[Credentials | OAuthFlows, ...]:
 
 
 def _count(app: App, vault: Vault) -> Counter[int | None]:
-    return Counter(vault.key_of(each) for store in _stores(app) for each in store.secrets())
+    return Counter(vault.key_of(secret) for store in _stores(app) for secret in store.secrets())
 
 
-def _seen(vault: Vault, counts: Mapping[int | None, int]) -> dict[str, object]:
+def _summary(vault: Vault, counts: Mapping[int | None, int]) -> dict[str, object]:
     return {
         "secrets_by_key": [counts[at] for at in range(1, vault.count + 1)],
         "secrets_without_key": counts[None],

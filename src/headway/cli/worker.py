@@ -77,7 +77,7 @@ def worker(
     from headway.runners.celery_runner import CeleryRunner  # noqa: PLC0415 - an extra
 
     count = settings.worker_concurrency if concurrency is None else concurrency
-    wanted, size = _queues(queues), count + POOL_SPARE
+    queue_names, size = _queues(queues), count + POOL_SPARE
     with ExitStack() as stack:
         stack.enter_context(voice.log.heard())
         session = stack.enter_context(open_session(settings, pool_size=size))
@@ -85,7 +85,7 @@ def worker(
         celery = make_celery(app.settings, connections=size)
         check_broker(celery)
         owner = f"{platform.node()}:{os.getpid()}"
-        _prepare(app, owner, wanted, voice)
+        _prepare(app, owner, queue_names, voice)
         _show_metrics(stack, app, voice)
         join(stack, app, "worker", voice)
         runner = CeleryRunner(
@@ -98,8 +98,8 @@ def worker(
             speed=speed,
         )
         stack.enter_context(_stopped_by_signals(runner))
-        voice.say(f"Headway works as {owner}: {', '.join(wanted)}; {count} steps at once.")
-        runner.run(concurrency=count, queues=wanted)
+        voice.say(f"Headway works as {owner}: {', '.join(queue_names)}; {count} steps at once.")
+        runner.run(concurrency=count, queues=queue_names)
     voice.say("Headway has stopped.")
 
 
@@ -116,7 +116,7 @@ def _check_health(settings: Settings, voice: CommandConsole) -> None:
     except StoreError as error:
         voice.say(f"nobody can tell: {error}")
         return
-    if not any((each.verb, each.host) == ("worker", host) for each in alive):
+    if not any((process.verb, process.host) == ("worker", host) for process in alive):
         voice.say(f"no worker of {host} was heard of for {SILENT.total_seconds():.0f} s")
         raise typer.Exit(1)
     voice.say(f"a worker of {host} lives")
@@ -151,18 +151,18 @@ def _at_its_speed(stack: ExitStack, app: App) -> tuple[App, float]:
 def _queues(named: str | None) -> Sequence[str]:
     from headway.runners.celery_app import QUEUES  # noqa: PLC0415 - an extra
 
-    wanted = QUEUES if named is None else [each.strip() for each in named.split(",")]
-    unknown = [each for each in wanted if each not in QUEUES]
+    names = QUEUES if named is None else [name.strip() for name in named.split(",")]
+    unknown = [name for name in names if name not in QUEUES]
     if unknown:
         raise ConfigError(
             f"no such queue: {unknown[0] or 'nothing'}; there are {', '.join(QUEUES)}"
         )
-    return list(dict.fromkeys(wanted))
+    return list(dict.fromkeys(names))
 
 
 def _prepare(app: App, owner: str, queues: Sequence[str], voice: CommandConsole) -> None:
     """Say wrong credentials before anything is done, and give a new policy its due times."""
-    if any(each.startswith(f"{Verb.FETCH}.") for each in queues):
+    if any(queue.startswith(f"{Verb.FETCH}.") for queue in queues):
         app.fetch(owner)
     if placed := app.adopt():
         voice.say(f"{placed:,} listings have new due times, under {app.policy.name}.")
@@ -180,9 +180,9 @@ def _show_metrics(stack: ExitStack, app: App, voice: CommandConsole) -> None:
 def _stopped_by_signals(runner: "CeleryRunner") -> Iterator[None]:
     """Let a signal end the worker after its present steps; later ones change nothing."""
     end: Callable[..., None] = lambda *_: runner.stop()  # noqa: E731 - a handler takes two
-    before = {each: signal.signal(each, end) for each in SIGNALS}
+    before = {signum: signal.signal(signum, end) for signum in SIGNALS}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signum, handler in before.items():
+            signal.signal(signum, handler)

@@ -27,8 +27,8 @@ NAMES = re.compile(
 NAMED = r"[a-z_-]*(?:password|secret|token|api[_-]?key)"
 # What gives itself away, wherever it stands; the first group stays.
 SHAPES = tuple(
-    re.compile(each, re.IGNORECASE)
-    for each in (
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
         r"(\b[a-z][a-z0-9+.-]*://)[^\s/@]*:[^\s/]*@",  # a password in an address
         r"(\bbearer +)[a-z0-9._~+/=:-]{6,}",
         r"(\bbasic +)(?=\S*[0-9=+/])[a-z0-9+/=]{6,}",
@@ -47,7 +47,7 @@ class Redactor:
     """Cuts secrets out of a line: by the name of a field, by their shape, by their value."""
 
     def __init__(self, secrets: Collection[str] = ()) -> None:
-        known = {each for each in secrets if len(each) >= SECRET_CHARS_MIN}
+        known = {secret for secret in secrets if len(secret) >= SECRET_CHARS_MIN}
         # The longest first: one may begin as another does.
         self._known = sorted(known, key=len, reverse=True)
 
@@ -67,9 +67,9 @@ class Redactor:
         if NAMES.search(name) and value is not None and not isinstance(value, bool):
             return HIDDEN
         if depth < DEPTH_MAX and isinstance(value, Mapping):
-            return {key: self._field(str(key), each, depth + 1) for key, each in value.items()}
+            return {key: self._field(str(key), item, depth + 1) for key, item in value.items()}
         if depth < DEPTH_MAX and isinstance(value, list | tuple | set | frozenset):
-            return [self._field("", each, depth + 1) for each in value]
+            return [self._field("", item, depth + 1) for item in value]
         if value is None or isinstance(value, bool | int | float):
             return value
         return self.text(str(value))
@@ -159,8 +159,8 @@ class _Ear(logging.Handler):
 def _as_text(_logger: object, _method: str, event: Event) -> str:
     """Return the line for people: what was said, and by whom if not by the command."""
     lines: Sequence[str] = [event["event"], *filter(None, [event.get("exception")])]
-    said = "\n".join(lines)
-    return f"{event['step']}: {said}" if event.get("step") else said
+    text = "\n".join(lines)
+    return f"{event['step']}: {text}" if event.get("step") else text
 
 
 def _as_json(_logger: object, _method: str, event: Event) -> str:

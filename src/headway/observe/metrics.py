@@ -122,37 +122,37 @@ class Metrics:
     """The metrics of one process: what it was given, and in `own` what it did itself."""
 
     def __init__(self) -> None:
-        self._given, self.own = CollectorRegistry(), CollectorRegistry()
+        self._gauge_registry, self.own = CollectorRegistry(), CollectorRegistry()
         self._lock = Lock()
         self._gauges = {
-            name: Gauge(PREFIX + name, each.says, each.labels, registry=self._given)
-            for name, each in GAUGES.items()
+            name: Gauge(PREFIX + name, spec.says, spec.labels, registry=self._gauge_registry)
+            for name, spec in GAUGES.items()
         }
         self._counters = {
-            name: Counter(PREFIX + name, each.says, each.labels, registry=self.own)
-            for name, each in COUNTERS.items()
+            name: Counter(PREFIX + name, spec.says, spec.labels, registry=self.own)
+            for name, spec in COUNTERS.items()
         }
         self._spans = {
             name: Histogram(
-                PREFIX + name, each.says, each.labels, registry=self.own, buckets=each.buckets
+                PREFIX + name, spec.says, spec.labels, registry=self.own, buckets=spec.buckets
             )
-            for name, each in HISTOGRAMS.items()
+            for name, spec in HISTOGRAMS.items()
         }
 
     def count_request(self, route: str | None, method: str, status: int) -> None:
         """Count one request; a route is a pattern, never what somebody typed."""
         is_known = method in {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}
-        asked = (route or UNKNOWN, method if is_known else UNKNOWN, status)
-        self._counters["http_requests"].labels(*asked).inc()
+        labels = (route or UNKNOWN, method if is_known else UNKNOWN, status)
+        self._counters["http_requests"].labels(*labels).inc()
 
     def count_call(self, call: CallRecord) -> None:
         """Count one call; a permit that was not used was waited for all the same."""
-        whose = (call.provider, call.verb)
-        self._spans["permit_wait_seconds"].labels(*whose).observe(call.waited_s)
+        labels = (call.provider, call.verb)
+        self._spans["permit_wait_seconds"].labels(*labels).observe(call.waited_s)
         if call.ended == UNUSED:
             return
-        self._counters["calls"].labels(*whose, call.ended).inc()
-        self._spans["call_seconds"].labels(*whose).observe(call.took_s)
+        self._counters["calls"].labels(*labels, call.ended).inc()
+        self._spans["call_seconds"].labels(*labels).observe(call.took_s)
         self._counters["seats_used"].inc(call.seats_used if call.seats_paid else 0)
         self._counters["seats_paid"].inc(call.seats_paid)
 
@@ -171,7 +171,7 @@ class Metrics:
                 else:
                     gauge.set((figures or MetricValues()).plain.get(name, float("nan")))
             self._gauges["database_up"].set(0 if figures is None else 1)
-            return generate_latest(self._given) + generate_latest(self.own)
+            return generate_latest(self._gauge_registry) + generate_latest(self.own)
 
 
 def reference() -> str:
@@ -184,11 +184,11 @@ def reference() -> str:
     lines = [HEAD]
     for title, specs, ending in parts:
         lines += [f"## {title}", "", "| metric | labels | says |", "|---|---|---|"]
-        lines += [_row(name + ending, each) for name, each in specs.items()]
+        lines += [_row(name + ending, spec) for name, spec in specs.items()]
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _row(name: str, spec: Spec) -> str:
-    labels = ", ".join(f"`{each}`" for each in spec.labels)
+    labels = ", ".join(f"`{label}`" for label in spec.labels)
     return f"| `{PREFIX}{name}` | {labels} | {spec.says} |"

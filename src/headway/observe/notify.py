@@ -59,20 +59,20 @@ class AppriseSender:
             Severity.WARNING: NotifyType.WARNING,
             Severity.NOTICE: NotifyType.INFO,
         }
-        with _heard() as said:
+        with _captured_messages() as messages:
             try:
                 is_sent = self._services[target].notify(
                     body=body, title=title, notify_type=kinds[severity]
                 )
             except Exception as error:  # noqa: BLE001 - a plugin's bug; its text may hold the address
                 return f"{self.name(target)}: failed with {type(error).__name__}"
-        return "" if is_sent else f"{self.name(target)}: {_why(said)}"
+        return "" if is_sent else f"{self.name(target)}: {_why(messages)}"
 
 
 def _open(url: str, place: int) -> "NotifyBase":
     from apprise import Apprise  # noqa: PLC0415 - slow, and only for whoever sends
 
-    with _heard(), warnings.catch_warnings():
+    with _captured_messages(), warnings.catch_warnings():
         # Of what the services that nobody asked for import.
         warnings.simplefilter("ignore", DeprecationWarning)
         service = Apprise.instantiate(url, suppress_exceptions=True)
@@ -88,26 +88,26 @@ def _digest(url: str) -> str:
     return hashlib.sha256(url.encode()).hexdigest()[:DIGEST_CHARS]
 
 
-def _why(said: Sequence[str]) -> str:
+def _why(messages: Sequence[str]) -> str:
     """Return the status of a refusal; nothing else of what was said is fit to be shown."""
-    for line in said:
-        if found := STATUS.search(line):
-            return f"HTTP {found[1]}"
-    return SILENT if any("onnection" in line for line in said) else REFUSED
+    for line in messages:
+        if match := STATUS.search(line):
+            return f"HTTP {match[1]}"
+    return SILENT if any("onnection" in line for line in messages) else REFUSED
 
 
 @contextmanager
-def _heard() -> Iterator[list[str]]:
+def _captured_messages() -> Iterator[list[str]]:
     """Hear what Apprise says, and let nobody else."""
-    said: list[str] = []
+    messages: list[str] = []
 
     class Ear(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            said.append(record.getMessage())
+            messages.append(record.getMessage())
 
     ear, logger = Ear(logging.WARNING), logging.getLogger(LOGGER)
     logger.addHandler(ear)
     try:
-        yield said
+        yield messages
     finally:
         logger.removeHandler(ear)

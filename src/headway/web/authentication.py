@@ -84,18 +84,18 @@ class AuthenticationGate:
         scheme, _, shown = request.headers.get("authorization", "").partition(" ")
         if scheme:
             is_key = scheme.lower() == "bearer"
-            found = self.access.find_key(shown.strip(), now=self.now()) if is_key else None
-            return None if found is None else Visitor(principal=found)
+            principal = self.access.find_key(shown.strip(), now=self.now()) if is_key else None
+            return None if principal is None else Visitor(principal=principal)
         secret = request.cookies.get(COOKIE, "")
-        found = self.sessions.find(secret, now=self.now())
-        return None if found is None else Visitor(principal=found, csrf=csrf_of(secret))
+        principal = self.sessions.find(secret, now=self.now())
+        return None if principal is None else Visitor(principal=principal, csrf=csrf_of(secret))
 
     def require_own_page(self, request: Request) -> None:
         """Refuse what a page of another site made this browser send; raises ForbiddenError."""
         site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-        ours = {request.headers.get("host", ""), self._public.netloc} - {""}
+        own_hosts = {request.headers.get("host", ""), self._public.netloc} - {""}
         is_foreign = site is not None and site not in OUR_SITES
-        if is_foreign or (origin is not None and _netloc(origin) not in ours):
+        if is_foreign or (origin is not None and _netloc(origin) not in own_hosts):
             raise ForbiddenError("this was sent by a page of another site")
 
     def caller(self, visitor: Visitor) -> Caller:

@@ -258,8 +258,11 @@ def prices(points: Sequence[SeriesPoint]) -> dict[str, object]:
 def shares(series: Sequence[Freshness]) -> list[list[float | None]]:
     """Return the fresh share at each sample, in percent."""
     return [
-        [_epoch_s(each.at), None if each.fresh_share is None else round(100 * each.fresh_share, 2)]
-        for each in series
+        [
+            _epoch_s(sample.at),
+            None if sample.fresh_share is None else round(100 * sample.fresh_share, 2),
+        ]
+        for sample in series
     ]
 
 
@@ -267,10 +270,10 @@ def oldest(series: Sequence[Freshness]) -> list[list[float | None]]:
     """Return the age of the oldest good read at each sample, in hours."""
     return [
         [
-            _epoch_s(each.at),
-            None if each.oldest_age_s is None else round(each.oldest_age_s / 3600, 2),
+            _epoch_s(sample.at),
+            None if sample.oldest_age_s is None else round(sample.oldest_age_s / 3600, 2),
         ]
-        for each in series
+        for sample in series
     ]
 
 

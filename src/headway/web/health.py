@@ -58,11 +58,13 @@ def router(app: App) -> APIRouter:
     def readyz() -> Response:
         """Say whether the database answers, its schema is ours, and the limiter can be read."""
         reasons = _reasons(app)
-        told = ReadyShape(is_ready=not reasons, reasons=reasons)
-        return JSONResponse(told.model_dump(), status_code=503 if reasons else 200)
+        readiness = ReadyShape(is_ready=not reasons, reasons=reasons)
+        return JSONResponse(readiness.model_dump(), status_code=503 if reasons else 200)
 
     content = {"text/plain": {"schema": {"type": "string"}, "example": METRICS_EXAMPLE}}
-    needed: dict[int | str, dict[str, Any]] = {each: REFUSALS[each] for each in (401, 403, 429)}
+    needed: dict[int | str, dict[str, Any]] = {
+        status: REFUSALS[status] for status in (401, 403, 429)
+    }
 
     @routes.get(
         "/metrics",

@@ -43,18 +43,18 @@ async def once(
     key = request.headers.get(HEADER)
     if key is None:
         return await handle(request)
-    asked = _asked(key, request, body, who)
-    match await run_in_threadpool(store.begin, asked, now=now()):
+    idempotent_request = _idempotent_request(key, request, body, who)
+    match await run_in_threadpool(store.begin, idempotent_request, now=now()):
         case StoredResponse() as known:
             return _replayed(known)
         case KeyReused():
             raise InvalidError(f"{HEADER}: another request was sent under this key; take a new one")
         case RequestInProgress(until=until):
             wait_s = max(1, math.ceil((until - now()).total_seconds()))
-            told = "the same request is under way; ask again for its answer"
-            return problem(409, told, headers={"Retry-After": str(wait_s)})
+            detail = "the same request is under way; ask again for its answer"
+            return problem(409, detail, headers={"Retry-After": str(wait_s)})
         case RequestBegun():
-            return await _done(store, asked, request, handle)
+            return await _done(store, idempotent_request, request, handle)
 
 
 def keep_instead(request: Request, body: bytes) -> None:
@@ -63,25 +63,27 @@ def keep_instead(request: Request, body: bytes) -> None:
 
 
 async def _done(
-    store: Idempotency, asked: IdempotentRequest, request: Request, handle: Handle
+    store: Idempotency, idempotent_request: IdempotentRequest, request: Request, handle: Handle
 ) -> Response:
     try:
         reply = await handle(request)
     except Exception:
-        await run_in_threadpool(store.release, asked)
+        await run_in_threadpool(store.release, idempotent_request)
         raise
     body = getattr(request.state, "kept_body", getattr(reply, "body", None))
     if reply.status_code >= REFUSED or not isinstance(body, bytes):
-        await run_in_threadpool(store.release, asked)
+        await run_in_threadpool(store.release, idempotent_request)
         return reply
     answer = StoredResponse(
         status=reply.status_code, content_type=reply.headers.get("content-type", ""), body=body
     )
-    await run_in_threadpool(store.finish, asked, answer)
+    await run_in_threadpool(store.finish, idempotent_request, answer)
     return reply
 
 
-def _asked(key: str, request: Request, body: bytes, who: Principal) -> IdempotentRequest:
+def _idempotent_request(
+    key: str, request: Request, body: bytes, who: Principal
+) -> IdempotentRequest:
     if not 0 < len(key) <= KEY_CHARS_MAX or not key.isascii() or not key.isprintable():
         raise InvalidError(f"{HEADER}: write up to {KEY_CHARS_MAX} printable ASCII characters")
     target = f"{request.method} {request.url.path}?{request.url.query}"

@@ -83,17 +83,17 @@ class _Flow:
 
     def start(self, request: Request, _: Show) -> Response:
         """Take the ticket, and send the person to the platform."""
-        app, now, asked = self._app, self._app.clock.now(), request.query_params
+        app, now, query = self._app, self._app.clock.now(), request.query_params
         back = redirect_uri(app.settings.public_url, self._platform)
         secret = fresh_secret()
         flow = self._flows.begin(
             self._platform,
-            link_code=asked.get("ticket", ""),
+            link_code=query.get("ticket", ""),
             state=_state(secret),
             expires_at=now + STATE_LIFE,
             now=now,
         )
-        if flow is None or asked.get("seller", flow.user_id) != flow.user_id:
+        if flow is None or query.get("seller", flow.user_id) != flow.user_id:
             text = f"The link is not complete, was used, or is too old. {NEW_LINK}"
             raise _RefusedError(403, "This link does not work", text)
         verifier = shared_vault(app.settings).decrypt(flow.verifier)
@@ -126,16 +126,16 @@ class _Flow:
             raise _RefusedError(403, "You did not let us in", text)
         with closing(self._app.consents[self._platform]()) as consent:
             grant = self._exchange(consent, flow, state, code)
-            found = self._permitted(
+            authorized = self._permitted(
                 consent, flow.shop, lambda: consent.find_shop(grant, shop=flow.shop)
             )
-            if not found.title:
+            if not authorized.title:
                 title = self._permitted(
-                    consent, flow.shop, lambda: consent.find_title(grant, found)
+                    consent, flow.shop, lambda: consent.find_title(grant, authorized)
                 )
-                found = replace(found, title=title)
-            self._keep(consent, flow, grant, found)
-        reply = show(200, f"connected: {found.title or found.shop}", _welcome(flow))
+                authorized = replace(authorized, title=title)
+            self._keep(consent, flow, grant, authorized)
+        reply = show(200, f"connected: {authorized.title or authorized.shop}", _welcome(flow))
         reply.delete_cookie(self._cookie, path="/connect")
         return reply
 
@@ -182,11 +182,11 @@ class _Flow:
     ) -> T:
         """Make one call within the limits; waits a few seconds for a permit at most."""
         resources, limiter = consent.resources(shop), self._app.observed_limiter("connect")
-        for each in resources:
-            self._app.limiter.know(each)
+        for resource in resources:
+            self._app.limiter.know(resource)
         timeout_s = self._app.settings.platform_timeout_s
         permit = limiter.reserve(
-            [each.key for each in resources],
+            [resource.key for resource in resources],
             owner=fresh_id(),
             max_wait_s=PERMIT_WAIT_S,
             lease_s=timeout_s + GRACE_S,
@@ -229,23 +229,23 @@ class _Flow:
         return True
 
     def _keep(
-        self, consent: OAuthClient, flow: OAuthFlow, grant: TokenGrant, found: AuthorizedShop
+        self, consent: OAuthClient, flow: OAuthFlow, grant: TokenGrant, authorized: AuthorizedShop
     ) -> None:
         """Connect the shop and store its tokens; without tokens it is not connected."""
         app, now = self._app, self._app.clock.now()
         self._accounts.connect(
             flow.user_id,
-            found.shop,
+            authorized.shop,
             platform=self._platform,
-            owner_id=found.owner_id,
-            title=found.title,
+            owner_id=authorized.owner_id,
+            title=authorized.title,
             now=now,
         )
         try:
             store_tokens(
                 Credentials(app.pool),
                 shared_vault(app.settings),
-                consent.limit_key(found),
+                consent.limit_key(authorized),
                 clock=app.clock,
                 access=grant.access,
                 expires_at=grant.access_until,
@@ -257,7 +257,7 @@ class _Flow:
             self._accounts.disconnect(flow.user_id, reason, platform=self._platform, now=now)
             raise
         # A job that ran in between found no token, and was cancelled.
-        self._accounts.connect(flow.user_id, found.shop, platform=self._platform, now=now)
+        self._accounts.connect(flow.user_id, authorized.shop, platform=self._platform, now=now)
 
 
 def _state(secret: str) -> str:

@@ -61,32 +61,32 @@ ENDINGS: dict[str, Any] = {
 def document(site: FastAPI) -> dict[str, Any]:
     """Return the document of a site, made once."""
     if site.openapi_schema is None:
-        told = get_openapi(
+        spec = get_openapi(
             title=site.title,
             version=site.version,
             description=DESCRIPTION,
             routes=site.routes,
         )
-        schemas = told.setdefault("components", {}).setdefault("schemas", {})
-        _require_reply_fields(told, schemas)
-        for operation in operations(told):
+        schemas = spec.setdefault("components", {}).setdefault("schemas", {})
+        _require_reply_fields(spec, schemas)
+        for operation in operations(spec):
             _tell_problems(operation)
             _give_examples(operation, schemas)
         for name in FASTAPIS:
             schemas.pop(name, None)
-        site.openapi_schema = told
+        site.openapi_schema = spec
     return site.openapi_schema
 
 
-def operations(told: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def operations(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield every operation of a document."""
-    for path in told["paths"].values():
-        yield from (each for each in path.values() if isinstance(each, dict))
+    for path in spec["paths"].values():
+        yield from (operation for operation in path.values() if isinstance(operation, dict))
 
 
-def _require_reply_fields(told: dict[str, Any], schemas: dict[str, Any]) -> None:
+def _require_reply_fields(spec: dict[str, Any], schemas: dict[str, Any]) -> None:
     """Mark every field of a reply as required: a reply holds all of them, defaults too."""
-    bodies = _referred([operation.get("requestBody") for operation in operations(told)], schemas)
+    bodies = _referred([operation.get("requestBody") for operation in operations(spec)], schemas)
     for name, schema in schemas.items():
         if name not in bodies and "properties" in schema:
             schema["required"] = list(schema["properties"])
@@ -124,15 +124,15 @@ def _give_examples(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
     bodies = [operation.get("requestBody", {}).get("content", {})]
     replies = [(int(status), reply) for status, reply in operation["responses"].items()]
     for status, reply in replies:
-        for each in reply.get("content", {}).values():
-            if "example" not in each and "schema" in each:
-                each["example"] = example_of(each["schema"], schemas)
-                if status >= REFUSED and "status" in each["example"]:
-                    each["example"] = _problem(status, str(reply.get("description", "")))
+        for media in reply.get("content", {}).values():
+            if "example" not in media and "schema" in media:
+                media["example"] = example_of(media["schema"], schemas)
+                if status >= REFUSED and "status" in media["example"]:
+                    media["example"] = _problem(status, str(reply.get("description", "")))
     for content in bodies:
-        for each in content.values():
-            if "example" not in each and "schema" in each:
-                each["example"] = example_of(each["schema"], schemas)
+        for media in content.values():
+            if "example" not in media and "schema" in media:
+                media["example"] = example_of(media["schema"], schemas)
 
 
 def _problem(status: int, description: str) -> dict[str, Any]:
@@ -149,9 +149,9 @@ def example_of(
     """Return an example of a schema: a declared one, or one made of what it is and is called."""
     if "$ref" in schema:
         return example_of(schemas[schema["$ref"].rpartition("/")[2]], schemas, name, deep)
-    for given in ("examples", "example", "const"):
-        if given in schema:
-            return schema[given][0] if given == "examples" else schema[given]
+    for keyword in ("examples", "example", "const"):
+        if keyword in schema:
+            return schema[keyword][0] if keyword == "examples" else schema[keyword]
     choices = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
     if choices:
         return _of_choices(choices, schemas, name, deep)
@@ -166,19 +166,26 @@ def example_of(
 def _of_choices(
     choices: list[dict[str, Any]], schemas: dict[str, Any], name: str, deep: int
 ) -> Any:  # noqa: ANN401
-    if name in WORDS and any(each.get("type") == "null" for each in choices):
-        is_text = any(each.get("type") == "string" for each in choices)
+    if name in WORDS and any(choice.get("type") == "null" for choice in choices):
+        is_text = any(choice.get("type") == "string" for choice in choices)
         if WORDS[name] is None or (is_text and isinstance(WORDS[name], str)):
             return WORDS[name]
-    first = next((each for each in choices if each.get("type") != "null"), {})
+    first = next((choice for choice in choices if choice.get("type") != "null"), {})
     return example_of(first, schemas, name, deep)
 
 
 def _of_object(schema: dict[str, Any], schemas: dict[str, Any], deep: int) -> dict[str, Any]:
     properties = schema.get("properties", {})
     needed = schema.get("required", [])
-    chosen = {name: each for name, each in properties.items() if name in needed or not needed}
-    return {name: example_of(each, schemas, name, deep + 1) for name, each in chosen.items()}
+    chosen = {
+        name: field_schema
+        for name, field_schema in properties.items()
+        if name in needed or not needed
+    }
+    return {
+        name: example_of(field_schema, schemas, name, deep + 1)
+        for name, field_schema in chosen.items()
+    }
 
 
 def _of_name(schema: dict[str, Any], name: str) -> Any:  # noqa: ANN401

@@ -52,7 +52,9 @@ def router() -> APIRouter:
 def _page(name: str) -> Callable[[Request], HTMLResponse]:
     def page(request: Request) -> HTMLResponse:
         subject = subject_of(name, request.url.query)
-        return show(request, PanelKey(view=name, seller=somebody(request).seller, subject=subject))
+        return show(
+            request, PanelKey(view=name, seller=principal_of(request).seller, subject=subject)
+        )
 
     return page
 
@@ -64,7 +66,7 @@ def show(request: Request, key: PanelKey, *, title: str = "", still: str = "") -
     """
     visitor: Visitor | None = request.state.visitor
     site, section = request.app.state, SECTIONS[key.view]
-    who = somebody(request)
+    who = principal_of(request)
     rights = _rights(who)
     if visitor and not _may(who, section):
         status, panel = FORBIDDEN, site.pages.get_template("denied.html").render(section=section)
@@ -92,7 +94,7 @@ def _stream(key: PanelKey) -> str:
 
 async def _live(request: Request, view: str = "now", subject: str = "") -> Response:
     """Stream a section, drawn anew, for ten minutes; the page then connects again."""
-    who = somebody(request)
+    who = principal_of(request)
     if view not in SECTIONS:
         return problem(404, "there is no such view")
     if not _may(who, SECTIONS[view]):
@@ -134,7 +136,8 @@ async def _events(request: Request, key: PanelKey, who: Principal) -> AsyncItera
     ask_at_s = WALL.monotonic() + site.ask_again_s
     yield "retry: 1000\n\n"
     async with panels.watch(key, rights) as panel:
-        seen, sent = panel.refreshes.count, await run_in_threadpool(site.feed.drawing, key, rights)
+        last_count = panel.refreshes.count
+        sent = await run_in_threadpool(site.feed.drawing, key, rights)
         yield sent.event
         while WALL.monotonic() < end_by_s and not closing.is_set():
             if WALL.monotonic() >= ask_at_s:
@@ -143,7 +146,7 @@ async def _events(request: Request, key: PanelKey, who: Principal) -> AsyncItera
                 ask_at_s = WALL.monotonic() + site.ask_again_s
             try:
                 async with asyncio.timeout(min(ask_at_s, end_by_s) - WALL.monotonic()):
-                    seen = await panel.after(seen)
+                    last_count = await panel.after(last_count)
             except TimeoutError:
                 continue
             drawing = panel.drawings.get(rights, sent)
@@ -162,7 +165,7 @@ def _is_still(request: Request, who: Principal) -> bool:
     return visitor is not None and visitor.principal == who
 
 
-def somebody(request: Request) -> Principal:
+def principal_of(request: Request) -> Principal:
     """Return who asks; without a database that is nobody who may do anything."""
     visitor: Visitor | None = request.state.visitor
     return NOBODY if visitor is None else visitor.principal

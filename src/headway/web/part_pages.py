@@ -13,7 +13,7 @@ from headway.store.catalog.product_list import ProductPage, ProductState
 from headway.store.timetable.positions import ListingPositions
 from headway.web.live import PanelKey
 from headway.web.login import PageRoute
-from headway.web.pages import NO_STORE, show, somebody
+from headway.web.pages import NO_STORE, principal_of, show
 from headway.web.sections import ACTOR, part_subject
 
 ROWS_SHOWN = 50
@@ -31,13 +31,13 @@ def router(app: App, pages: Environment) -> APIRouter:
         request: Request, q: str = "", state: str = "", seller: str = "", cursor: str = ""
     ) -> HTMLResponse:
         """List parts, found by a piece of text, a state, a seller."""
-        own = somebody(request).seller
+        own = principal_of(request).seller
         caller = seller_or_operator(app, ACTOR, own)
-        found, trouble = NOTHING, ""
+        results, trouble = NOTHING, ""
         if request.state.visitor is None:
             return show(request, PanelKey(view="parts", seller=own))
         try:
-            found = products(
+            results = products(
                 caller,
                 q=q.strip(),
                 state=ProductState(state) if state in set(ProductState) else None,
@@ -48,10 +48,10 @@ def router(app: App, pages: Environment) -> APIRouter:
         except (RequestError, StoreError) as error:
             trouble = str(error)
         similar = []
-        if q and not found.items and not trouble:
+        if q and not results.items and not trouble:
             similar = ListingPositions(app.pool).similar(Sku(q.strip()), seller=own)
         still = pages.get_template("parts_list.html").render(
-            found=found,
+            found=results,
             trouble=trouble,
             similar=similar,
             q=q,
@@ -67,15 +67,15 @@ def router(app: App, pages: Environment) -> APIRouter:
     # Not a page of its own: whoever is not logged in is told so, not sent to the login.
     @routes.get("/find", response_class=Response)
     def find(request: Request, q: str = "") -> Response:
-        """Suggest the first few parts that match what somebody types."""
-        own = somebody(request).seller
+        """Suggest the first few parts that match what the user types."""
+        own = principal_of(request).seller
         try:
             caller = seller_or_operator(app, ACTOR, own)
-            found = products(caller, q=q.strip(), limit=SUGGESTED)
+            results = products(caller, q=q.strip(), limit=SUGGESTED)
         except (RequestError, StoreError):
             return Response(status_code=NOTHING_TO_SAY)
         html = pages.get_template("suggestions.html").render(
-            found=found, q=q.strip(), is_one_seller=own is not None
+            found=results, q=q.strip(), is_one_seller=own is not None
         )
         return Response(html, media_type="text/html", headers=NO_STORE)
 
@@ -83,7 +83,7 @@ def router(app: App, pages: Environment) -> APIRouter:
     def part(request: Request, name: str, sku: str = "", seller: str = "") -> HTMLResponse:
         """Show one part: why it waits, its prices over time, what happened to it."""
         subject = part_subject(name or sku, seller)
-        key = PanelKey(view="part", seller=somebody(request).seller, subject=subject)
+        key = PanelKey(view="part", seller=principal_of(request).seller, subject=subject)
         return show(request, key, title=name or sku)
 
     return routes

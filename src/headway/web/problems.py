@@ -88,7 +88,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
     """Make the reply that tells of trouble."""
-    told = {"title": title or TITLES.get(status, "refused"), "status": status, "detail": detail}
+    content = {"title": title or TITLES.get(status, "refused"), "status": status, "detail": detail}
     return JSONResponse(
-        told, status_code=status, media_type="application/problem+json", headers=headers
+        content, status_code=status, media_type="application/problem+json", headers=headers
     )

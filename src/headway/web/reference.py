@@ -27,10 +27,10 @@ meaning that seller's alone; `oversee` and `operate` are about what belongs to n
 """
 
 
-def reference(told: Mapping[str, Any]) -> str:
+def reference(document: Mapping[str, Any]) -> str:
     """Return the page."""
     sections: dict[str, list[str]] = {}
-    for path, method, operation in _operations(told):
+    for path, method, operation in _operations(document):
         tag = (operation.get("tags") or ["other"])[0]
         need = operation.get("x-headway-need", "none")
         first = str(operation.get("description", "")).partition("\n")[0]
@@ -44,7 +44,7 @@ def reference(told: Mapping[str, Any]) -> str:
     return "\n\n".join([HEAD.strip(), *tables]) + "\n"
 
 
-def _operations(told: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for path, methods in told["paths"].items():
+def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
         for method, operation in methods.items():
             yield path, method.upper(), operation

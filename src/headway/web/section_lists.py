@@ -55,34 +55,34 @@ Read = Callable[[Caller, SellerId | None, str | None], tuple[Rows, str | None]]
 
 def subject_of(view: str, query: str) -> str:
     """Return what of an address says how far on its lists are, always written alike."""
-    given = parse_qs(query, max_num_fields=50)
-    told = {name: given[name][0] for name in LISTS.get(view, ()) if name in given}
-    return urlencode({name: cursor for name, cursor in told.items() if len(cursor) <= CHARS_MAX})
+    parameters = parse_qs(query, max_num_fields=50)
+    cursors = {name: parameters[name][0] for name in LISTS.get(view, ()) if name in parameters}
+    return urlencode({name: cursor for name, cursor in cursors.items() if len(cursor) <= CHARS_MAX})
 
 
 def read(
     caller: Caller, view: str, subject: str, *, seller: SellerId | None
 ) -> dict[str, ListPage]:
     """Read a page of each list of a section; raises StoreError."""
-    asked = {name: given[0] for name, given in parse_qs(subject).items()}
-    return {name: _page(caller, view, name, asked, seller) for name in LISTS[view]}
+    cursors = {name: values[0] for name, values in parse_qs(subject).items()}
+    return {name: _page(caller, view, name, cursors, seller) for name in LISTS[view]}
 
 
 def _page(
-    caller: Caller, view: str, name: str, asked: Mapping[str, str], seller: SellerId | None
+    caller: Caller, view: str, name: str, cursors: Mapping[str, str], seller: SellerId | None
 ) -> ListPage:
-    others = {each: cursor for each, cursor in asked.items() if each != name}
-    first = _address(view, name, others) if name in asked else None
+    others = {key: cursor for key, cursor in cursors.items() if key != name}
+    first = _address(view, name, others) if name in cursors else None
     try:
-        rows, cursor = LISTS[view][name](caller, seller, asked.get(name))
+        rows, cursor = LISTS[view][name](caller, seller, cursors.get(name))
     except InvalidError:
         return ListPage(name=name, first=first, trouble="this address leads nowhere")
     following = None if cursor is None else _address(view, name, {**others, name: cursor})
     return ListPage(name=name, rows=rows, first=first, next=following)
 
 
-def _address(view: str, name: str, asked: Mapping[str, str]) -> str:
-    query = f"?{urlencode(asked)}" if asked else ""
+def _address(view: str, name: str, cursors: Mapping[str, str]) -> str:
+    query = f"?{urlencode(cursors)}" if cursors else ""
     return f"/{view}{query}#{name}"
 
 
@@ -110,14 +110,14 @@ def _listings(state: ProductState) -> Read:
     return read_listings
 
 
-def _trouble(each: ProductView) -> Trouble:
+def _trouble(product: ProductView) -> Trouble:
     return Trouble(
-        user_id=each.user_id,
-        sku=each.sku,
-        failures=each.failures,
-        error=each.last_error,
-        next_at=each.due_at,
-        is_parked=each.state is ProductState.PARKED,
+        user_id=product.user_id,
+        sku=product.sku,
+        failures=product.failures,
+        error=product.last_error,
+        next_at=product.due_at,
+        is_parked=product.state is ProductState.PARKED,
     )
 
 

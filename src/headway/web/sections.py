@@ -47,8 +47,8 @@ class Section:
 
 
 SECTIONS = {
-    each.name: each
-    for each in (
+    section.name: section
+    for section in (
         Section(name="now", path="/", title="Now", icon="clock", shortcut="n"),
         Section(name="freshness", path="/freshness", title="Freshness", icon="fresh", shortcut="f"),
         Section(
@@ -69,7 +69,7 @@ SECTIONS = {
         Section(name="part", title="Part"),
     )
 }
-MENU = [each for each in SECTIONS.values() if each.path]
+MENU = [section for section in SECTIONS.values() if section.path]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,14 +118,14 @@ def scene(app: App, seller: SellerId | None) -> Scene:
 def more(app: App) -> More:
     """Return how an application is asked for what a section shows besides the scene."""
 
-    def ask(key: PanelKey, seen: Scene) -> object:
-        asked = MORE.get(key.view)
-        return None if asked is None else asked(app, key, seen)
+    def ask(key: PanelKey, scene: Scene) -> object:
+        reader = MORE.get(key.view)
+        return None if reader is None else reader(app, key, scene)
 
     return ask
 
 
-def _part(app: App, key: PanelKey, _seen: Scene) -> PartsSection:
+def _part(app: App, key: PanelKey, _scene: Scene) -> PartsSection:
     name, _, named = key.subject.partition("\x1f")
     sku, caller = Sku(name), seller_or_operator(app, ACTOR, key.seller)
     seller = SellerId(named) if named and key.seller is None else None
@@ -192,6 +192,6 @@ MORE: Mapping[str, Callable[[App, PanelKey, Scene], object]] = {
     "now": _now,
     "freshness": _freshness,
     "timetable": _timetable,
-    "keys": lambda app, _key, _seen: keys(operator(app, ACTOR)).keys,
+    "keys": lambda app, _key, _scene: keys(operator(app, ACTOR)).keys,
     "part": _part,
 }

@@ -70,15 +70,15 @@ def _endpoint(
             )
         hook = read_hook(platform, headers, body)
         if hook.effect is WebhookEffect.NOTHING:
-            return _told("not used", status=200)
+            return _reply("not used", status=200)
         fate = await run_in_threadpool(app.webhooks.take, hook, now=app.clock.now())
         if fate is DeliveryResult.UNKNOWN_SHOP:
             LOG.warning("a webhook of %s shop %s, which is not connected", platform, hook.shop)
-            return _told(fate, status=202)
-        return _told(fate, status=200)
+            return _reply(fate, status=202)
+        return _reply(fate, status=200)
 
     return receive
 
 
-def _told(fate: str, *, status: int) -> Response:
+def _reply(fate: str, *, status: int) -> Response:
     return JSONResponse({"fate": fate}, status_code=status)
