@@ -1,6 +1,6 @@
 """The command line: a table of commands, imported only when used, and one place for errors.
 
-Expected trouble is one line on stderr and an exit code: 2 for what the caller can mend (a setting,
+Expected trouble is one line on stderr and an exit code: 2 for what the caller can fix (a setting,
 an argument), 3 for the database, 130 for Ctrl-C, 1 for a broken law or anything else. With `--json`
 a failing command also prints `{"error": ..., "exit_code": ...}` on stdout, so that a script always
 finds an object there.
@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read us has enough. Python would complain once more when it closes stdout.
+        # The reader closed the pipe. Python would complain once more when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     return code if isinstance(code, int) else 0

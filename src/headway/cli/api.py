@@ -1,4 +1,4 @@
-"""`headway api`: the API and the page alone, beside whoever does the work."""
+"""`headway api`: serve the API and the page alone, beside the processes that do the work."""
 
 import contextlib
 import json
@@ -88,7 +88,7 @@ def describe() -> dict[str, Any]:
 
 
 class _NoDatabase:
-    """Stands in where nothing is asked: to describe the API needs no database."""
+    """Replaces the database where none is needed: describing the API makes no query."""
 
     def connection(self) -> Never:
         """Refuse."""

@@ -24,15 +24,15 @@ class CommandConsole:
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody looks at the view."""
+        """True if the output is a terminal."""
         return self.console.is_terminal
 
     def say(self, text: str) -> None:
-        """Say one line as it is."""
+        """Write one line as it is."""
         self.log.say(text)
 
     def tell(self, step: str, text: str) -> None:
-        """Tell what a step did."""
+        """Write what a step did."""
         self.log.tell(step, text)
 
     def _write(self, line: str) -> None:

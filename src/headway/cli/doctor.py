@@ -1,4 +1,4 @@
-"""`headway doctor`: database, broker, clock, shops, folder, secrets, settings: what to mend."""
+"""`headway doctor`: check database, broker, clock, shops, folder, secrets and settings."""
 
 import os
 import platform

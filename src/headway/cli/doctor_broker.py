@@ -1,4 +1,4 @@
-"""What `headway doctor` says of the broker: whether it answers, and whether it keeps messages."""
+"""The broker checks of `headway doctor`: whether it answers, and whether it keeps messages."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -41,7 +41,7 @@ def examine_broker(settings: Settings) -> Iterator[ShopCheck]:
 
 
 def judge(facts: "BrokerFacts") -> Iterator[ShopCheck]:
-    """Say what of a broker is well, and what is not; persistence is not needed."""
+    """Yield the checks of a broker; persistence is not needed."""
     what = f"{facts.name} {facts.version}"
     if facts.is_silent:
         finding = f"{what} answers, but its user may not run INFO; see there that"

@@ -1,4 +1,4 @@
-"""What `headway doctor` says of the database: its version, the way to it, and our role's rights."""
+"""The database checks of `headway doctor`: version, connection, and the rights of our role."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ WAYS = {
 
 
 def examine_server(server: ServerFacts, place: str) -> Iterator[ShopCheck]:
-    """Say which server it is, how we get there, and whether it takes writes."""
+    """Yield the checks of the server: version, connection, and whether it accepts writes."""
     where = f"{server.place} as {server.user} ({place})"
     yield ShopCheck(
         subject="database", verdict=OK, finding=f"PostgreSQL {server.version} at {where}"
@@ -42,9 +42,9 @@ def examine_server(server: ServerFacts, place: str) -> Iterator[ShopCheck]:
 
 
 def examine_rights(rights: RoleRights, user: str, *, is_own: bool) -> Iterator[ShopCheck]:
-    """Say what our role may not do, or what it may do and should not.
+    """Yield the rights that our role lacks, and those it should not have.
 
-    The embedded database is ours alone: there we are whoever we like.
+    The embedded database is ours alone, so any role is fine there.
     """
     troubles = list(_troubles(rights, user))
     if rights.bypasses_row_policies and not is_own:

@@ -1,4 +1,4 @@
-"""What `headway doctor` says of the processes on this database: who runs, who is out of step."""
+"""The process checks of `headway doctor`: which processes run, and which differ."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ NAMED_MAX = 5
 
 
 def examine_processes(app: App) -> Iterator[ShopCheck]:
-    """Say who runs on this database, whether they agree, and whose clock is off."""
+    """Yield the checks of the processes on this database: versions, settings and clocks."""
     alive = Processes(app.pool).alive()
     yield ShopCheck(subject="processes", verdict=OK, finding=_who(alive))
     if others := sorted({process.version for process in alive} - {__version__}):

@@ -1,4 +1,4 @@
-"""What `headway doctor` says of the shops: connected, with a token, with the mapped locations."""
+"""The shop checks of `headway doctor`: connection, tokens and mapped locations."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def _examine(app: App, account: ConnectedShop) -> Iterator[ShopCheck]:
 
 
 def _find_token_trouble(app: App, account: ConnectedShop) -> str:
-    """Say what is wrong with a shop's tokens, if anything is; never makes a key."""
+    """Return what is wrong with a shop's tokens, if anything; never creates a key."""
     settings, now = app.settings, app.clock.now()
     stored = Credentials(app.pool).load(token_key_of(settings, account.platform, account.shop))
     alive = [

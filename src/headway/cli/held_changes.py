@@ -218,7 +218,7 @@ def _revive_jobs(client: Client, names: Sequence[str], *, as_json: bool) -> None
     if not all(map(is_job_name, names)):
         raise InvalidError("name parts, or jobs; not both at once")
     named = [client.call(jobs.job_of, name) for name in dict.fromkeys(names)]
-    # A job that is not dead is refused; asked for first, it is refused before the others change.
+    # A job that is not dead is refused; checked first, it is refused before the others change.
     for job in sorted(named, key=lambda job: job.status is JobStatus.DEAD):
         client.call(jobs.revive_job, job.id)
     revived = [client.call(jobs.job_of, job.id) for job in named]

@@ -1,4 +1,4 @@
-"""The line in a terminal: a view that redraws itself, or plain lines where nobody is watching."""
+"""The live view in a terminal: it redraws itself; without a terminal it prints plain lines."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -268,7 +268,7 @@ def _calls(overview: Overview, rows: int) -> Table:
 
 
 def _table(title: str, widths: Sequence[int | None], *columns: str) -> Table:
-    """Return a table whose second column takes the room that is left, and is cut if need be."""
+    """Return a table; its second column takes the remaining width and is cut if necessary."""
     table = Table(box=None, expand=True, padding=(0, 1), pad_edge=False, header_style=QUIET)
     table.add_column(Text(title, style="bold"), no_wrap=True)
     for name, width in zip(columns, widths, strict=True):

@@ -40,7 +40,7 @@ def table(
     empty: str = "",
     right: Container[int] = (),
 ) -> None:
-    """Print rows under headings, numbers to the right; words such as ok get their colour."""
+    """Print rows under headings, numbers to the right; words such as ok get their color."""
     if title:
         say(title, style="bold")
     if not rows:

@@ -169,7 +169,7 @@ def _print_events(events: Sequence[HistoryEvent], now: datetime) -> None:
 
 
 def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Say what is different, by the names that the event has for it; stock as a sum."""
+    """Return the differences, by the event's own field names; stock as a sum."""
     differences = []
     for name, after in new.items():
         before = old.get(name)
@@ -222,7 +222,7 @@ def _decimal(number: int | None) -> Decimal | None:
 
 
 def _print_calls(calls: Sequence[RecentCall], now: datetime) -> None:
-    """List the calls that carried it, if it may be seen who did."""
+    """Print the calls that carried the part, if the caller may see them."""
     if not calls:
         return
     say()

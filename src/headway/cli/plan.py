@@ -1,4 +1,4 @@
-"""`headway plan`: does a catalogue fit, how old will data be, what breaks first, what helps."""
+"""`headway plan`: does a catalog fit, how old will data be, what breaks first, what helps."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -88,7 +88,7 @@ def plan(
         answer = _brief(weigh_up(count, throughput, DAILY, add=add), policy)
     if as_json:
         emit(answer)
-    else:  # what a person reads is made of the same numbers, whoever worked them out
+    else:  # the text output uses the same numbers, wherever they were computed
         _print(TypeAdapter(Capacity).validate_python(answer), policy)
 
 

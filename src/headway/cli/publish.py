@@ -98,7 +98,7 @@ def _await(client: Client, batch: PublishBatch) -> PublishBatch:
         while True:
             newest = _newest(client, batch)
             parts = tuple(newest.get(part.sku, part) for part in batch.parts)
-            # A part that left the batch was asked for again since: another batch waits for it.
+            # A part that left the batch was requested again since: another batch waits for it.
             under_way = sum(part.status in UNDER_WAY for part in newest.values())
             advance(len(parts) - under_way - shown)
             shown = len(parts) - under_way
@@ -110,7 +110,7 @@ def _await(client: Client, batch: PublishBatch) -> PublishBatch:
 def _newest(client: Client, batch: PublishBatch) -> dict[Sku, RequestedPart]:
     try:
         parts = client.call(published_batch, batch.batch_id).parts
-    except NotFoundError:  # every part of it was asked for again
+    except NotFoundError:  # every part of it was requested again
         return {}
     return {part.sku: part for part in parts}
 

@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 class RemoteClient:
-    """One server, and what its last reply said about its clock."""
+    """One server, and the clock of its last reply."""
 
     def __init__(self, api: HeadwayApi) -> None:
         self._api = api

@@ -16,16 +16,16 @@ from headway.operations import runs
 
 LOOK_S_MIN, LOOK_S_MAX = 0.2, 2.0
 MISUSED, NO_DATABASE = 2, 3
-# Whoever waits here does so in real time, whatever clock the server runs on.
+# This process waits in real time, whatever clock the server runs on.
 WALL = SystemClock()
 
 
 def run_elsewhere(
     server: str, kind: RunKind, request: Mapping[str, Any], *, tells: bool = False
 ) -> Run:
-    """Let a server work it out, and wait for it; raises what kept it from a result.
+    """Start a run on a server and wait for its result; raises the error that stopped it.
 
-    With `tells`, how far it is goes to stderr as JSON.
+    With `tells`, progress is written to stderr as JSON.
     """
     body = TypeAdapter[runs.SimulationBody | runs.PlanBody](runs.RunBody).validate_python(
         {"kind": kind.value, **request}

@@ -65,7 +65,7 @@ def run(
         if placed := app.adopt():
             voice.say(f"{placed:,} listings have new due times, under {app.policy.name}.")
         owner, bell = f"{platform.node()}:{os.getpid()}", app.clock.event()
-        # Made first of all steps: wrong credentials are said before anything is turned.
+        # Made before the other steps: wrong credentials are reported before anything changes.
         lines = fetch_all_suppliers(app, owner, wake_push=bell.set)
         notify = notify_of(app)
         pulls = [app.pull(f"{owner}:{number}") for number in range(1, settings.pull_workers + 1)]
@@ -78,7 +78,7 @@ def run(
             fetch=lines.step,
             **{f"fetch-{hand}": lines.step for hand in range(2, HANDS + 1)},
             push=app.push(owner).step,
-            # Whoever connects an account later is found by the next look.
+            # An account that is connected later is found by the next step.
             **{f"pull-{number}": pull.step for number, pull in enumerate(pulls, start=1)},
             **({} if notify is None else {"notify": notify.step}),
         )
@@ -96,7 +96,7 @@ def _give_back(pulls: Sequence[Pull]) -> None:
 
 
 def _tell(voice: CommandConsole, name: str, text: str) -> None:
-    """Print what was done where nobody watches the view."""
+    """Print what a step did, unless the live view shows it."""
     if not voice.is_watched:
         voice.tell(name, text)
 
@@ -113,7 +113,7 @@ def _database(settings: Settings, page: str) -> "Iterator[Pool]":
     folder = settings.data_dir.expanduser()
     with EmbeddedServer(folder, clock=SystemClock()) as server:
         server.ensure_database(DATABASE)
-        # Nobody stands between us and our own server.
+        # There is no connection pooler in front of our own server.
         with open_pool(server.dsn(DATABASE), size=size, prepares=True) as pool:
             upgrade(pool, SystemClock())
             server.announce({"database": DATABASE, "page": page})

@@ -1,7 +1,7 @@
-"""A client of another Headway's API: one question, its answer, or what its refusal means.
+"""A client of another Headway's API: one request, its reply, or the error of a refusal.
 
-A POST carries a key of its own, so that it may be sent again when the connection breaks: it is done
-once. Told to wait, it waits, but not for ever. The key never stands in an error.
+A POST carries an idempotency key, so that it may be sent again when the connection breaks: it is
+done once. If the server asks it to wait, it waits, up to a limit. No error contains the API key.
 """
 
 import json
@@ -60,7 +60,7 @@ class ApiReply:
 
 
 class HeadwayApi:
-    """One server, asked with one key; `last` is the newest answer."""
+    """One server, called with one API key; `last` is the newest reply."""
 
     def __init__(
         self, url: str, key: str, *, clock: Clock, transport: httpx.BaseTransport | None = None
@@ -200,7 +200,7 @@ class HeadwayApi:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Say what a broken exchange means; the text of such an error may quote a header."""
+        """Raise our error for a broken exchange; the text of httpx's own may quote a header."""
         try:
             yield
         except httpx.ConnectTimeout as error:
@@ -247,7 +247,7 @@ def _plain(text: object) -> str:
 
 
 def _why(error: BaseException) -> str:
-    """Say what kept a connection from being made, by what lies under it."""
+    """Return why a connection could not be made, from the chain of causes."""
     under: BaseException | None = error
     while under is not None:
         if isinstance(under, ssl.SSLCertVerificationError):

@@ -35,7 +35,7 @@ WALL = SystemClock()
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Turn the first Ctrl-C, SIGTERM or lost terminal into an end; later ones change nothing."""
+    """Stop on the first Ctrl-C, SIGTERM or lost terminal; ignore later ones."""
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     # The driver would log the query that the end cuts short, and its pool would scrawl over the
     # view, which shows the same trouble in words.
@@ -55,9 +55,9 @@ def stoppable() -> Iterator[None]:
 
 
 def join(stack: ExitStack, app: App, verb: str, voice: CommandConsole) -> None:
-    """Be one of the processes on this database until the end; say who has other settings.
+    """Register as a process on this database until the end; warn if settings differ.
 
-    What it does from now on is traced, if that is set.
+    From now on calls are traced, if tracing is on.
     """
     settings = app.settings
     app.process_metrics.traces = open_traces(settings.otlp_endpoint, wanted=settings.traces)
@@ -83,7 +83,7 @@ def show_line(
     speed: float | None = None,
     crew: WorkerProcesses | None = None,
 ) -> None:
-    """Serve the page and show the terminal view until told to end, or until a bug ends the line.
+    """Serve the page and show the terminal view until a signal or a bug stops the runner.
 
     `page` is what a person opens: the page's address, or a link that logs in; a `crew` is shown.
     """
@@ -106,16 +106,16 @@ def login_link(app: App, taken: "socket.socket") -> str:
 
 
 def page_address(app: App, taken: "socket.socket") -> str:
-    """Return where browsers reach the page: as the settings say, else the socket's own address."""
+    """Return where browsers reach the page: the configured URL, else the socket's address."""
     public_url = app.settings.public_url.rstrip("/")
     return f"{public_url}/" if public_url else address(taken)
 
 
 def page_to_open(app: App, taken: "socket.socket", voice: CommandConsole) -> str:
-    """Return what a person opens: a link that logs in, where that is wanted.
+    """Return the address that a person opens: a login link if one is needed.
 
-    Nobody can log in before there is a key, so the first start prints one wherever it runs; later
-    only a terminal gets one, since what is printed elsewhere ends up in a log.
+    Without a key, login is impossible, so the first start prints a link wherever it runs; later
+    only a terminal gets one, since other output ends up in a log.
     """
     has_key = ApiKeys(app.pool).has_operator(now=WALL.now())
     needs_link = voice.is_watched or not has_key

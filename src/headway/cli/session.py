@@ -27,9 +27,9 @@ DEMO_FOLDER = "demo"
 POOL_SIZE = 2
 WAIT_S = 5.0
 POLL_S = 0.1
-# What a headway that stays tells of its settings to whoever joins it. Only its owner can read the
-# note, and none of the secrets is a person's: they are those of a demo's simulators and broker.
-TOLD = (
+# Settings that a running demo shares with processes that join it. Only its owner can read the
+# note, and the secrets are those of the demo's simulators and broker.
+SHARED_SETTINGS = (
     "policy", "boeing_client_id", "boeing_client_secret", "boeing_username", "boeing_password",
     "boeing_url", "boeing_timeout_s", "shopify_client_id", "shopify_client_secret", "shopify_url",
     "shopify_timeout_s", "drift_check_h", "etsy_keystring", "etsy_shared_secret", "etsy_url",
@@ -55,10 +55,10 @@ class Session:
 
 
 def note_of(settings: Settings, clock: ScaledClock) -> dict[str, object]:
-    """Return what a second process needs to join a demo: its clock, and what it was told."""
+    """Return what a second process needs to join a demo: its clock and its settings."""
     resolved = settings.model_copy(update={"data_dir": settings.data_dir.resolve()})
     return {
-        **{name: _plain(getattr(resolved, name)) for name in TOLD},
+        **{name: _plain(getattr(resolved, name)) for name in SHARED_SETTINGS},
         "clock": {
             "speed": clock.speed,
             "start": clock.start.isoformat(),
@@ -121,8 +121,8 @@ def _own(settings: Settings, server: EmbeddedServer, pool_size: int) -> Iterator
 def _joined(settings: Settings, server: RunningServer, pool_size: int) -> Iterator[Session]:
     note = server.note
     # The demo has a supplier and shops of its own, and a folder with the key to their tokens: what
-    # it told overrides what this process was told.
-    overrides = {name: _read(name, note[name]) for name in TOLD if name in note}
+    # its settings override those of this process.
+    overrides = {name: _read(name, note[name]) for name in SHARED_SETTINGS if name in note}
     with open_pool(server.dsn(str(note["database"])), size=pool_size) as pool:
         app = build(settings.model_copy(update=overrides), _clock(note.get("clock")), pool)
         place = "the headway that is running now"
@@ -131,7 +131,7 @@ def _joined(settings: Settings, server: RunningServer, pool_size: int) -> Iterat
 
 
 def find_joinable(data_dir: Path) -> RunningServer | None:
-    """Return the server of a headway that stays, such as a demo in another terminal.
+    """Return the server of a running headway, such as a demo in another terminal.
 
     A server that some command started for itself ends with that command, so only one whose owner
     announced a database may be relied on.
@@ -183,7 +183,7 @@ def _plain(value: object) -> object:
 
 
 def _read(name: str, value: object) -> object:
-    """Read a setting as it was told; a demo's may be out of the bounds of what a person may say."""
+    """Read a shared setting; a demo's may be outside the bounds for users."""
     kind = Settings.model_fields[name].annotation
     assert kind is not None
     return TypeAdapter(kind).validate_python(value)

@@ -95,7 +95,7 @@ def connect(
     name = shop_name(platform, shop)
     _check_files(platform, token_file, refresh_token_file)
     settings = config.load()
-    if not server_of(server, settings):  # before anybody is asked for a token
+    if not server_of(server, settings):  # before the token prompt
         has_refresh = refresh_token_file is not None
         shop_operations.require_app(settings, platform, has_refresh=has_refresh)
     access = _token(token_file, f"Access token of {name}")

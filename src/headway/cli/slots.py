@@ -62,7 +62,7 @@ def move(
             sku: client.call(listings.product, sku, seller=user_id).listings
             for sku in dict.fromkeys(map(Sku, skus))
         }
-        # A part of several sellers is refused; asked for first, it is before any other is moved.
+        # A part of several sellers is refused; checked first, so that no other is moved before.
         moved = {
             sku: client.call(listings.move, sku, body)
             for sku in sorted(parts, key=lambda sku: len(parts[sku]) == 1)

@@ -13,7 +13,7 @@ from headway.config import Settings
 from headway.engine.dispatch import DispatchRule
 from headway.store.pool import Pool
 
-# Shops of the largest plan, so that their patrol leaves room for pushes at any speed.
+# Shops of the largest plan, so that the drift check leaves room for pushes at any speed.
 POINTS, POINTS_PER_S = 20_000, 1000
 POLL = timedelta(seconds=0.25)
 
@@ -63,7 +63,7 @@ def at_speed(app: App, speed: float) -> App:
 
 
 def dispatch_at_speed(rule: DispatchRule, speed: float) -> DispatchRule:
-    """Return the rule whose spans, which are those of processes and brokers, last as long."""
+    """Return the rule with spans that last equally long in real time, as processes need."""
     more = max(1.0, speed)
     return replace(
         rule,

@@ -1,4 +1,4 @@
-"""`headway supplier`: who is asked for prices and stock, by which credential, for which sellers."""
+"""`headway supplier`: suppliers of prices and stock, their credentials and their sellers."""
 
 import sys
 from collections.abc import Sequence

@@ -104,10 +104,10 @@ def worker(
 
 
 def _check_health(settings: Settings, voice: CommandConsole) -> None:
-    """Exit 1 if no worker of this host was heard of lately.
+    """Exit 1 if no worker of this host has reported lately.
 
-    Whoever asks would restart it, which does not help a worker that has lost its database: then
-    nothing is said against it.
+    A failing check makes the orchestrator restart the worker. That does not help a worker that
+    has lost its database, so the check passes then.
     """
     host = platform.node()
     try:
@@ -161,7 +161,7 @@ def _queues(named: str | None) -> Sequence[str]:
 
 
 def _prepare(app: App, owner: str, queues: Sequence[str], voice: CommandConsole) -> None:
-    """Say wrong credentials before anything is done, and give a new policy its due times."""
+    """Report wrong credentials before any work, and give a new policy its due times."""
     if any(queue.startswith(f"{Verb.FETCH}.") for queue in queues):
         app.fetch(owner)
     if placed := app.adopt():
@@ -169,7 +169,7 @@ def _prepare(app: App, owner: str, queues: Sequence[str], voice: CommandConsole)
 
 
 def _show_metrics(stack: ExitStack, app: App, voice: CommandConsole) -> None:
-    """Show what this worker did itself, if somebody wants to look."""
+    """Export the metrics of this worker, if a port is set."""
     settings = app.settings
     if settings.metrics_port is not None:
         shown = exported(app.process_metrics.metrics, settings.metrics_host, settings.metrics_port)

@@ -1,6 +1,6 @@
 """The log of one process: lines for people or lines of JSON, and never a secret in either.
 
-What our own steps did, what a command says, and what libraries warn of come by the same way. A line
+The work of our steps, the messages of a command and the warnings of libraries all come here. A line
 for people is the text alone, as it always was; a line of JSON also has the instant, the level, the
 step and, where a call was made, its id and its seller.
 """
@@ -38,7 +38,7 @@ SHAPES = tuple(
         r"()\b(?:hw_|shp[a-z]{2}_|whsec_)[a-z0-9_=+/-]{6,}",
     )
 )
-# The field of a line whose call failed, named as the label of metrics is.
+# The field of a line about a failed call, named like the label of the metrics.
 FAILED = "ended"
 Event = MutableMapping[str, Any]
 
@@ -95,13 +95,13 @@ class Log:
         )
 
     def say(self, text: str) -> None:
-        """Say something to whoever started the process."""
+        """Write a message for the person who started the process."""
         self._logger.info(text)
 
     def tell(self, step: str, text: str) -> None:
-        """Tell what a step did; the call that this thread made for it is named, and then over.
+        """Log what a step did, with the call that this thread made for it, then forget the call.
 
-        It is a warning if that call failed.
+        The line is a warning if that call failed.
         """
         has_failed = FAILED in contextvars.get_contextvars()
         self._logger.log(logging.WARNING if has_failed else logging.INFO, text, step=step)
@@ -157,7 +157,7 @@ class _Ear(logging.Handler):
 
 
 def _as_text(_logger: object, _method: str, event: Event) -> str:
-    """Return the line for people: what was said, and by whom if not by the command."""
+    """Return the line for people: the message, after the step's name if there is one."""
     lines: Sequence[str] = [event["event"], *filter(None, [event.get("exception")])]
     text = "\n".join(lines)
     return f"{event['step']}: {text}" if event.get("step") else text

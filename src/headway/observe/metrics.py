@@ -15,7 +15,7 @@ from headway.core.monitoring.calls import UNUSED, CallRecord
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 PREFIX = "headway_"
-# What was asked for and is nowhere, whatever it was called.
+# The label of a route or method that we do not know, whatever its name.
 UNKNOWN = "unknown"
 WAITS_S = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 45, 60, 90, 120, 300)
 CALLS_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -43,7 +43,7 @@ metrics are read by people who may not read everything.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """What a metric says, and the labels that divide it."""
+    """The description of a metric, and its labels."""
 
     says: str
     labels: tuple[str, ...] = ()
@@ -140,7 +140,7 @@ class Metrics:
         }
 
     def count_request(self, route: str | None, method: str, status: int) -> None:
-        """Count one request; a route is a pattern, never what somebody typed."""
+        """Count one request; a route is a pattern, never the requested path."""
         is_known = method in {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}
         labels = (route or UNKNOWN, method if is_known else UNKNOWN, status)
         self._counters["http_requests"].labels(*labels).inc()
@@ -161,7 +161,7 @@ class Metrics:
         self._counters["leases_rescued"].labels(what).inc(count)
 
     def render(self, figures: MetricValues | None) -> bytes:
-        """Write everything; without figures the database is down, and is said to be."""
+        """Return all metrics; without figures the database is reported as down."""
         with self._lock:
             for name, gauge in self._gauges.items():
                 if GAUGES[name].labels:

@@ -52,7 +52,7 @@ class AppriseSender:
 
     def send(self, target: str, *, title: str, body: str, severity: Severity) -> str:
         """Send a message to one address; return what went wrong, or nothing."""
-        from apprise import NotifyType  # noqa: PLC0415 - slow, and only for whoever sends
+        from apprise import NotifyType  # noqa: PLC0415 - slow, and only needed to send
 
         kinds = {
             Severity.CRITICAL: NotifyType.FAILURE,
@@ -70,10 +70,10 @@ class AppriseSender:
 
 
 def _open(url: str, place: int) -> "NotifyBase":
-    from apprise import Apprise  # noqa: PLC0415 - slow, and only for whoever sends
+    from apprise import Apprise  # noqa: PLC0415 - slow, and only needed to send
 
     with _captured_messages(), warnings.catch_warnings():
-        # Of what the services that nobody asked for import.
+        # Raised by imports of services that are not used here.
         warnings.simplefilter("ignore", DeprecationWarning)
         service = Apprise.instantiate(url, suppress_exceptions=True)
     if service is None:
@@ -89,7 +89,7 @@ def _digest(url: str) -> str:
 
 
 def _why(messages: Sequence[str]) -> str:
-    """Return the status of a refusal; nothing else of what was said is fit to be shown."""
+    """Return the status of a refusal; the rest of the messages may hold secrets."""
     for line in messages:
         if match := STATUS.search(line):
             return f"HTTP {match[1]}"
@@ -98,7 +98,7 @@ def _why(messages: Sequence[str]) -> str:
 
 @contextmanager
 def _captured_messages() -> Iterator[list[str]]:
-    """Hear what Apprise says, and let nobody else."""
+    """Capture Apprise's log messages, and keep them from other handlers."""
     messages: list[str] = []
 
     class Ear(logging.Handler):

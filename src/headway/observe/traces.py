@@ -16,7 +16,7 @@ from headway.errors import ConfigError
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor
 
-# Where a collector listens that nobody has named.
+# The default address of a collector.
 ENDPOINT = "http://127.0.0.1:4318"
 EXPORT_S = 5.0
 EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
@@ -24,7 +24,7 @@ BROKEN = 500
 
 
 class Traces(Protocol):
-    """Whoever wants to know when calls and requests were, and how they ended."""
+    """Receives when calls and requests were made, and how they ended."""
 
     def call(self, call: CallRecord) -> None:
         """Take a call."""
@@ -39,7 +39,7 @@ class Traces(Protocol):
 
 
 class OtlpTraces:
-    """Spans to a collector, sent by a thread of the SDK; a collector that is away stops nobody."""
+    """Sends spans to a collector from a thread of the SDK; a missing collector blocks nothing."""
 
     def __init__(self, processor: "SpanProcessor") -> None:
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - an extra
@@ -54,7 +54,7 @@ class OtlpTraces:
         self._error: Callable[[str], Status] = lambda why: Status(StatusCode.ERROR, why)
 
     def call(self, call: CallRecord) -> None:
-        """Write the span of one call; which parts were aboard is for the ledger."""
+        """Write the span of one call; the ledger holds the parts of the call."""
         known: dict[str, str | int | float] = {
             "headway.call": call.id,
             "headway.verb": call.verb,
@@ -75,7 +75,7 @@ class OtlpTraces:
     def request(
         self, route: str, method: str, status: int, *, began_at: datetime, took_s: float
     ) -> None:
-        """Write the span of one request; a route is a pattern, never what somebody typed."""
+        """Write the span of one request; a route is a pattern, never the requested path."""
         known: dict[str, str | int | float] = {
             "http.request.method": method,
             "http.route": route,
@@ -110,9 +110,9 @@ class OtlpTraces:
 
 
 def open_traces(endpoint: str, *, wanted: bool) -> Traces | None:
-    """Return where spans go; None unless somebody wants them. Raises ConfigError without the SDK.
+    """Return where spans go, or None if tracing is off; raises ConfigError without the SDK.
 
-    More of it (headers, certificates) is set by OpenTelemetry's own variables.
+    OpenTelemetry's own variables set the rest (headers, certificates).
     """
     if not (endpoint or wanted):
         return None

@@ -46,7 +46,7 @@ def build_client(
     url: str, *, clock: Clock, timeout_s: float, transport: httpx.BaseTransport | None = None
 ) -> httpx.Client:
     """Make the client of one outside API; a transport stands in for the network."""
-    # Sockets know only the wall's seconds; a transport of ours counts on the clock it was given.
+    # Sockets use real seconds; a transport of ours uses the clock that it was created with.
     speed = clock.speed if isinstance(clock, ScaledClock) and transport is None else 1.0
     soon_s = min(SEND_WITHIN_S, timeout_s) / speed
     client = httpx.Client(

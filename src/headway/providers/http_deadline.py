@@ -33,12 +33,12 @@ class DeadlineTransport(httpx.HTTPTransport):
 
 @functools.cache
 def _trusted_roots() -> ssl.SSLContext:
-    """Read once whom to trust: it takes 20 ms, and a worker opens a client for every shop."""
+    """Read the trusted roots once: it takes 20 ms, and a worker opens a client for every shop."""
     return httpx.create_ssl_context(trust_env=False)
 
 
 class _Deadline:
-    """What is left of one call, in the wall's seconds, which are all a socket understands."""
+    """The time left for one call, in real seconds, which sockets use."""
 
     def __init__(self, *, clock: Clock, timeout_s: float, speed: float) -> None:
         self._clock = clock

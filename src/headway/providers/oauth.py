@@ -26,7 +26,7 @@ class AuthorizedShop:
 class OAuthClient(Protocol):
     """One platform's consent page, and the calls that follow it. Each call raises ProviderError.
 
-    `shop` is what the person was asked to connect, where a platform must know it beforehand.
+    `shop` is the shop to connect, where a platform must know it beforehand.
     """
 
     def resources(self, shop: str) -> Sequence[Resource]:
@@ -39,10 +39,10 @@ class OAuthClient(Protocol):
         """Change the code that the person came back with for tokens; one call."""
 
     def find_shop(self, grant: TokenGrant, *, shop: str) -> AuthorizedShop:
-        """Return whose tokens these are; one call. Raises NotFoundError if there is no shop."""
+        """Return the shop of these tokens; one call. Raises NotFoundError if there is no shop."""
 
     def find_title(self, grant: TokenGrant, authorized: AuthorizedShop) -> str:
-        """Return what the shop calls itself, asked where finding it did not tell; one call."""
+        """Return the shop's title, where `find_shop` did not return it; one call."""
 
     def limit_key(self, authorized: AuthorizedShop) -> LimitKey:
         """Return under which name the account's tokens are kept."""

@@ -94,7 +94,7 @@ class AccountTokens:
     def refresh(
         self, fetch: Callable[[], TokenGrant], *, timeout_s: float, send_by_s: float
     ) -> bool:
-        """Fetch a new grant and keep it, one worker at a time; False if none was asked for."""
+        """Fetch a new grant and store it, one worker at a time; False if no request was made."""
         owner = fresh_id()
         if not self.begin_refresh(owner, timeout_s=timeout_s):
             return False
@@ -112,7 +112,7 @@ class AccountTokens:
         self._token_store.end_refresh(self._limit_key, owner=owner)
 
     def keep(self, grant: TokenGrant, *, owner: str, renewed_at: datetime | None = None) -> None:
-        """Keep what a refresh brought, the refresh token first; a renewal is told once."""
+        """Store the tokens of a refresh, the refresh token first; a renewal is recorded once."""
         if grant.refresh is not None:
             self._save(REFRESH, grant.refresh, grant.refresh_until, owner)
         self._save(ACCESS, grant.access, grant.access_until, owner, renewed_at)
@@ -159,7 +159,7 @@ class AccountTokens:
 
 
 def replaced(provider: str) -> TransientError:
-    """Make the error of a call whose token another worker, or a person, replaced meanwhile."""
+    """Return the error of a call after another worker, or a person, replaced its token."""
     text = f"{provider} refuses a token that was just replaced; the new one is tried"
     return TransientError(text, provider=provider, status=401)
 

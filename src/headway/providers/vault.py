@@ -22,7 +22,7 @@ DIGEST_CHARS = 12
 class Vault:
     """Turns secrets into bytes fit for the database, and back.
 
-    `digests` tell one key from another, and nothing else of it.
+    `digests` distinguish the keys, and reveal nothing else.
     """
 
     def __init__(self, keys: Sequence[str], *, source: str = SETTING) -> None:

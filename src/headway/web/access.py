@@ -1,4 +1,4 @@
-"""What a route needs of whoever asks: it is an `ApiRoute`, and takes one caller, as in this line.
+"""The access that a route requires: it is an `ApiRoute`, and takes one caller, as in this line.
 
     def held(caller: Annotated[Caller, Depends(Requirement(Need.READ))], ...) -> HeldPage: ...
 

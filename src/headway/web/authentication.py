@@ -1,8 +1,8 @@
-"""The gate of the site: who asks, whether a browser was led astray, and whether it is too often.
+"""Authentication: who sends a request, whether it is forged, and whether there are too many.
 
 A program shows a key (`Authorization: Bearer`), a browser the cookie of its session. The cookie
 goes along with every request, wanted or not, so a session's writes must also show a token that only
-our own page knows, and come from our own page as far as the browser tells.
+our own page knows, and come from our own page as far as the browser reports.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from headway.store.access.keys import ApiKeys
 from headway.store.access.sessions import Sessions
 from headway.web.request_limits import Buckets
 
-# Who answers, and what its clock says; a demo's runs faster than life.
+# The version that answers, and its clock; a demo's runs faster than real time.
 VERSION_HEADER, NOW_HEADER, SPEED_HEADER = "Headway-Version", "Headway-Now", "Headway-Speed"
 COOKIE = "headway_session"
 CSRF_HEADER = "X-CSRF-Token"
@@ -39,7 +39,7 @@ NOBODY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visitor:
-    """Somebody who was let in; `csrf` is the token of a session, None for a key."""
+    """An authenticated user or program; `csrf` is the token of a session, None for a key."""
 
     principal: Principal
     csrf: str | None = field(default=None, repr=False)
@@ -48,7 +48,7 @@ class Visitor:
 class AuthenticationGate:
     """Lets people and programs in, over the tables of keys and sessions.
 
-    `wall` is the time that people live in, whatever clock the engine runs on.
+    `wall` is the real time, whatever clock the engine runs on.
     """
 
     def __init__(self, app: App, *, wall: Clock) -> None:
@@ -80,7 +80,7 @@ class AuthenticationGate:
         return visitor
 
     def visitor(self, request: Request) -> Visitor | None:
-        """Return who asks, by key or else by session; None if it is nobody we know."""
+        """Return who sends the request, by key or else by session; None if unknown."""
         scheme, _, shown = request.headers.get("authorization", "").partition(" ")
         if scheme:
             is_key = scheme.lower() == "bearer"
@@ -99,11 +99,11 @@ class AuthenticationGate:
             raise ForbiddenError("this was sent by a page of another site")
 
     def caller(self, visitor: Visitor) -> Caller:
-        """Return somebody who was let in as the caller of an operation."""
+        """Return an authenticated visitor as the caller of an operation."""
         return caller_of(self.app, visitor.principal, wall=self._wall)
 
     def sign(self, reply: Response) -> Response:
-        """Say in a reply who answers, and on what clock, so that a program can tell the time."""
+        """Add our version and clock to a reply, so that a program knows the server's time."""
         clock = self.app.clock
         reply.headers[VERSION_HEADER] = __version__
         reply.headers[NOW_HEADER] = clock.now().isoformat()
@@ -142,12 +142,12 @@ class AuthenticationGate:
 
 
 def csrf_of(secret: str) -> str:
-    """Return the token of a session: known to whoever has the cookie's value, stored nowhere."""
+    """Return the token of a session: derived from the cookie's value, stored nowhere."""
     return hmac.new(secret.encode(), b"headway csrf", hashlib.sha256).hexdigest()
 
 
 def _netloc(origin: str) -> str:
-    """Return whose page an origin names; nobody's if it is none."""
+    """Return the host of an origin; empty if it is malformed."""
     try:
         return urlsplit(origin).netloc
     except ValueError:
@@ -155,7 +155,7 @@ def _netloc(origin: str) -> str:
 
 
 def address_of(request: Request) -> str:
-    """Return whom wrong logins are counted for: an address, or the network of an IPv6 host."""
+    """Return the key for counting wrong logins: an address, or the network of an IPv6 host."""
     host = request.client.host if request.client else ""
     try:
         address = ip_address(host)

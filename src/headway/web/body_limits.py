@@ -35,7 +35,7 @@ async def read_body(
 
 
 def with_body(request: Request, body: bytes) -> Request:
-    """Return the same request, whose body was read before."""
+    """Return the same request with the body that was read before."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> Message:

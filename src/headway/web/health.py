@@ -101,7 +101,7 @@ def _reasons(app: App) -> list[str]:
 
 
 def _is_here(request: Request) -> bool:
-    """Tell whether a request comes from this host itself, through no proxy."""
+    """Return True if a request comes from this host itself, through no proxy."""
     is_passed_on = {"forwarded", "x-forwarded-for"} & set(request.headers)
     try:
         host = ip_address(request.client.host if request.client else "")
@@ -111,14 +111,14 @@ def _is_here(request: Request) -> bool:
 
 
 class Counted:
-    """Lets every request be seen by the pattern of its route and its status."""
+    """Counts every request by the pattern of its route and its status."""
 
     def __init__(self, inner: ASGIApp, *, app: App) -> None:
         self._inner = inner
         self._watch, self._clock = app.process_metrics, app.clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, and tell what is answered; a stream goes on after that."""
+        """Pass the request on, and count its reply; a stream goes on after that."""
         began_at, began_s = self._clock.now(), self._clock.monotonic()
 
         async def counted(message: Message) -> None:

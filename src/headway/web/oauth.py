@@ -1,8 +1,8 @@
 """`/connect/{platform}`: a person lets Headway into a shop, at the platform's own page.
 
-An operator gives away a link with a ticket, which names the seller and works once. The browser that
-shows it gets a cookie; the state that goes to the platform is the cookie's digest, so only that
-browser can come back with it. Nothing is written before the platform has said whose shop it is.
+An operator sends the seller a link with a code that names the seller and works once. The browser
+that opens it gets a cookie; the state sent to the platform is the cookie's digest, so only that
+browser can come back with it. Nothing is written before the platform has confirmed the shop.
 """
 
 import hashlib
@@ -82,7 +82,7 @@ class _Flow:
         self._cookie = f"headway_connect_{platform}"
 
     def start(self, request: Request, _: Show) -> Response:
-        """Take the ticket, and send the person to the platform."""
+        """Redeem the link's code, and redirect the browser to the platform."""
         app, now, query = self._app, self._app.clock.now(), request.query_params
         back = redirect_uri(app.settings.public_url, self._platform)
         secret = fresh_secret()

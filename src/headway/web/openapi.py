@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI knows, told as we answer it.
+"""The OpenAPI document: FastAPI's own, adapted to the replies that we send.
 
 Errors are problem details under their own media type, and every body and reply has an example: the
 one that its shape declares, or one made of what each field is.

@@ -1,4 +1,4 @@
-"""The page: one address for each section, and one live stream that draws it anew."""
+"""The page: one address for each section, and one live stream that updates it."""
 
 import asyncio
 from collections import Counter
@@ -71,7 +71,7 @@ def show(request: Request, key: PanelKey, *, title: str = "", still: str = "") -
     if visitor and not _may(who, section):
         status, panel = FORBIDDEN, site.pages.get_template("denied.html").render(section=section)
     else:
-        # Nobody can be known without a database, and nobody is shown what was known before.
+        # Without a database no user can be authenticated, so no earlier data is shown.
         drawing: Drawing = site.feed.drawing(key, rights) if visitor else site.feed.nothing(key)
         status, panel = 503 if drawing.is_down else 200, drawing.html
     html = site.pages.get_template("layout.html").render(
@@ -93,7 +93,7 @@ def _stream(key: PanelKey) -> str:
 
 
 async def _live(request: Request, view: str = "now", subject: str = "") -> Response:
-    """Stream a section, drawn anew, for ten minutes; the page then connects again."""
+    """Stream the updates of a section for ten minutes; the page then connects again."""
     who = principal_of(request)
     if view not in SECTIONS:
         return problem(404, "there is no such view")
@@ -156,17 +156,17 @@ async def _events(request: Request, key: PanelKey, who: Principal) -> AsyncItera
 
 
 def _is_still(request: Request, who: Principal) -> bool:
-    """Tell whether the key or session of an open stream still lets in; it may have been ended."""
+    """Return True if the key or session of an open stream is still valid."""
     gate: AuthenticationGate = request.app.state.gate
     try:
         visitor = gate.visitor(request)
     except StoreError:
-        return True  # the stream itself says that there is no database
+        return True  # the stream itself reports that there is no database
     return visitor is not None and visitor.principal == who
 
 
 def principal_of(request: Request) -> Principal:
-    """Return who asks; without a database that is nobody who may do anything."""
+    """Return who sends the request; without a database, a principal without any rights."""
     visitor: Visitor | None = request.state.visitor
     return NOBODY if visitor is None else visitor.principal
 
@@ -203,7 +203,7 @@ def templates(app: App) -> Environment:
 
 
 def drawer(pages: Environment) -> Draw:
-    """Return how a sight becomes the board of its section."""
+    """Return the function that renders the panel of a section."""
 
     def draw(key: PanelKey, snapshot: Snapshot, rights: ViewerRights) -> str:
         values: dict[str, Any] = {

@@ -64,7 +64,7 @@ def router(app: App, pages: Environment) -> APIRouter:
         )
         return show(request, PanelKey(view="parts", seller=own), still=still)
 
-    # Not a page of its own: whoever is not logged in is told so, not sent to the login.
+    # Not a page of its own: without a login it returns an error instead of a redirect.
     @routes.get("/find", response_class=Response)
     def find(request: Request, q: str = "") -> Response:
         """Suggest the first few parts that match what the user types."""

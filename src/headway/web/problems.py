@@ -1,4 +1,4 @@
-"""How trouble is told over HTTP: as RFC 9457 says, with nothing in it that the caller sent."""
+"""Errors over HTTP: problem details (RFC 9457) that never contain the caller's input."""
 
 import math
 from collections.abc import Callable, Coroutine, Mapping
@@ -18,7 +18,7 @@ from headway.errors import (
 )
 from headway.operations.inputs import field_errors
 
-# Said by pydantic of a body that is not JSON; another header makes it a text that is not parsed.
+# Pydantic's errors for a body that is not JSON; with another header it is unparsed text.
 NO_OBJECT = {"json_invalid", "model_attributes_type"}
 NO_BODY = {"missing", "model_type", "dict_type"}
 TITLES = {
@@ -36,7 +36,7 @@ Handle = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class ProblemRoute(APIRoute):
-    """A route whose expected trouble is told as RFC 9457 says, with no raw input in it."""
+    """A route that returns expected errors as problem details (RFC 9457), without raw input."""
 
     def get_route_handler(self) -> Handle:
         """Wrap the handler."""
@@ -62,7 +62,7 @@ def telling(handle: Handle) -> Handle:
 
 
 def _headers(error: RequestError) -> Mapping[str, str]:
-    """Return what HTTP wants to be said beside the body."""
+    """Return the headers that HTTP requires for this error."""
     if isinstance(error, UnauthenticatedError):
         return {"WWW-Authenticate": "Bearer"}
     if isinstance(error, TooManyError):
@@ -71,7 +71,7 @@ def _headers(error: RequestError) -> Mapping[str, str]:
 
 
 def _fields(error: RequestValidationError) -> str:
-    """Name each field at fault and say why."""
+    """Return each invalid field with its reason."""
     if any(
         fault["type"] in NO_OBJECT or (fault["loc"] == ("body",) and fault["type"] in NO_BODY)
         for fault in error.errors()
@@ -87,7 +87,7 @@ def problem(
     title: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
-    """Make the reply that tells of trouble."""
+    """Return an error reply with problem details."""
     content = {"title": title or TITLES.get(status, "refused"), "status": status, "detail": detail}
     return JSONResponse(
         content, status_code=status, media_type="application/problem+json", headers=headers

@@ -1,4 +1,4 @@
-"""How often somebody may ask: a bucket of requests for each, in this process, refilled evenly."""
+"""Request limits: a token bucket for each caller, in this process, refilled evenly."""
 
 import threading
 from collections import OrderedDict
@@ -10,7 +10,7 @@ KNOWN_MAX = 10_000
 
 
 class Buckets:
-    """A minute's worth of requests each; those who were not seen for longest are forgotten."""
+    """A minute's worth of requests for each caller; the least recent callers are dropped."""
 
     def __init__(self, per_minute: int, wall: Clock) -> None:
         self._per_minute = per_minute
@@ -20,7 +20,7 @@ class Buckets:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, who: str) -> None:
-        """Take one request out of somebody's bucket; raises TooManyError if it is empty."""
+        """Take one request out of a caller's bucket; raises TooManyError if it is empty."""
         now_s, per_s = self._wall.monotonic(), self._per_minute / 60
         with self._lock:
             left, at_s = self._left.pop(who, (float(self._per_minute), now_s))

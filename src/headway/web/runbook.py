@@ -1,4 +1,4 @@
-"""`/runbook/…`: what to do about each alert, as the docs have it; nobody must log in to read it."""
+"""`/runbook/…`: what to do about each alert, from the docs; readable without a login."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""The long lists of the sections, a page at a time; the address says how far on each of them is.
+"""The long lists of the sections, a page at a time; the address holds a cursor for each list.
 
-Each list goes on by itself: whoever turns the page of one keeps the place in the others. A page is
-as live as the first one, and one look serves all who have it open.
+The lists are independent: the next page of one keeps the place in the others. Every page is as live
+as the first one, and one read serves all viewers who have it open.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from headway.store.catalog.product_list import ProductState, ProductView
 from headway.store.cursors import CHARS_MAX
 from headway.store.status import Trouble
 
-# A section begins with a few rows of each list; whoever reads on in one of them sees more of it.
+# A section begins with a few rows of each list; later pages of a list have more rows.
 ROWS_FIRST = 10
 ROWS_ONWARD = 50
 # A seller's jobs are a few dozen, and all of them are shown.
@@ -30,7 +30,7 @@ JOBS_MAX = 500
 class ListPage:
     """Some rows of a list, and the addresses of its first and its next page, where there are.
 
-    `trouble` says why there are none, of an address that somebody has cut short.
+    `trouble` is the reason why there are none, for an address that was cut short.
     """
 
     name: str
@@ -42,19 +42,19 @@ class ListPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionRow:
-    """A job, and its place in everybody's queue."""
+    """A job, and its place in the queue of all sellers."""
 
     job: JobView
     place: int
 
 
 Rows = tuple[Any, ...]
-# Behind whose wall, from which cursor: the rows, and where to go on.
+# For a caller, a seller and a cursor: the rows, and the next cursor.
 Read = Callable[[Caller, SellerId | None, str | None], tuple[Rows, str | None]]
 
 
 def subject_of(view: str, query: str) -> str:
-    """Return what of an address says how far on its lists are, always written alike."""
+    """Return the cursors of an address, always written the same way."""
     parameters = parse_qs(query, max_num_fields=50)
     cursors = {name: parameters[name][0] for name in LISTS.get(view, ()) if name in parameters}
     return urlencode({name: cursor for name, cursor in cursors.items() if len(cursor) <= CHARS_MAX})
@@ -143,7 +143,7 @@ def _queue(caller: Caller, seller: SellerId | None, cursor: str | None) -> tuple
         return tuple(map(_placed, own, jobs.places(caller, own))), None
     page = jobs.jobs(caller, limit=_rows(cursor), cursor=cursor)
     rows, following = page.jobs, page.next_cursor
-    # Everybody's: whoever is next in the list is next in the queue.
+    # Of all sellers: the order of the list is the order of the queue.
     (begin,) = jobs.places(caller, rows[:1]) or [0]
     return tuple(map(_placed, rows, range(begin, begin + len(rows)))), following
 

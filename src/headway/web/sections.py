@@ -1,4 +1,4 @@
-"""What each section of the page reads, behind whose wall; one look serves all its viewers."""
+"""What each section of the page reads, in which tenant's view; one read serves all viewers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -116,7 +116,7 @@ def scene(app: App, seller: SellerId | None) -> Scene:
 
 
 def more(app: App) -> More:
-    """Return how an application is asked for what a section shows besides the scene."""
+    """Return the function that reads what a section shows besides the scene."""
 
     def ask(key: PanelKey, scene: Scene) -> object:
         reader = MORE.get(key.view)

@@ -17,7 +17,7 @@ MAPPED_BITS = 96
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take the page's address; raises ConfigError that says what to do when it cannot be had."""
+    """Listen on the page's address; raises ConfigError with advice if it is not available."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         taken = socket.socket(family, socket.SOCK_STREAM)

@@ -30,8 +30,8 @@ CSP = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none';"
     " form-action 'self'; frame-ancestors 'none'"
 )
-# With no-referrer a browser says of its own forms, too, that they come from nowhere, and the gate
-# would turn every login away.
+# With no-referrer a browser sends its own forms without an origin, too, and authentication would
+# refuse every login.
 HEADERS = {
     b"content-security-policy": CSP.encode(),
     b"x-content-type-options": b"nosniff",

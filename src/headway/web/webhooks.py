@@ -1,8 +1,8 @@
-"""`/webhooks/{platform}`: what platforms tell us, verified on the raw body before it is parsed.
+"""`/webhooks/{platform}`: deliveries of platforms, verified on the raw body before parsing.
 
-Whoever cannot sign learns nothing but that. To the platform the answer is good whatever we make of
-a delivery, since a platform that hears errors stops telling: the shops that we do not know and the
-topics that we do not use included. All work but one short transaction is left to a job.
+A sender without a valid signature learns nothing else. The platform gets a success status for every
+delivery, also for unknown shops and unused topics, since platforms stop sending after errors. All
+work except one short transaction is left to a job.
 """
 
 import logging

@@ -240,7 +240,7 @@ def check_access(
     *,
     called: Callable[[str], str] = lambda name: f"HEADWAY_BOEING_{name.upper()}",
 ) -> None:
-    """Raise ConfigError if this can be no sign-in; it says what a person calls what is wrong."""
+    """Raise ConfigError if the address or a credential is malformed; it names the setting."""
     try:
         address = httpx.URL(url)
     except httpx.InvalidURL:

@@ -1,4 +1,4 @@
-"""What a price reply says about each SKU that was asked; pure, and prepared for any bytes.
+"""Read a price reply for each requested SKU; pure, and prepared for any bytes.
 
 A reply that breaks its promise as a whole raises UnreadableError. A line that makes no sense makes
 only its own SKU faulty. Zero is how this supplier writes "no price".
@@ -32,11 +32,11 @@ Line = Mapping[str, Any]
 
 
 class _FaultyLineError(Exception):
-    """This line cannot be believed; the text says why."""
+    """The line is not plausible; the text gives the reason."""
 
 
 def parse_reply(body: bytes, skus: Sequence[Sku]) -> Reply:
-    """Sort the SKUs that were asked into quoted, missing and faulty; raises UnreadableError."""
+    """Sort the requested SKUs into quoted, missing and faulty; raises UnreadableError."""
     document = _document(body)
     currency = _currency(document.get("currency"))
     if currency is None:
@@ -63,9 +63,9 @@ def parse_reply(body: bytes, skus: Sequence[Sku]) -> Reply:
 
 
 class _RawLines(Mapping[Sku, Mapping[str, Any]]):
-    """The lines in the supplier's own words, made fit to be stored once somebody asks for one.
+    """The supplier's original lines, prepared for storage when one is requested.
 
-    Only what is being published asks; to prepare every line would take longer than to read it.
+    Only publishing requests them; preparing every line would take longer than reading it.
     """
 
     def __init__(self, lines: Mapping[Sku, Line]) -> None:
@@ -200,7 +200,7 @@ def _availability(place: Line) -> int:
 
 
 def _stock_claims(line: Line) -> set[bool]:
-    """Return what the line says of stock outside its locations: some, none, both or nothing."""
+    """Return the stock claims of the line outside its locations: some, none, both or nothing."""
     claims = {line["inStock"]} if isinstance(line.get("inStock"), bool) else set()
     with contextlib.suppress(_FaultyLineError):
         claims.add(_number(line.get("quantity"), "quantity") > 0)

@@ -1,6 +1,6 @@
-"""The way to Etsy: the app's key on every call, what each reply says of the limits, and consent.
+"""Etsy's API: the app's key on every call, the limits in each reply, and consent.
 
-Whatever the app itself did wrong is ours to mend, and never the end of a seller's account.
+An error of the app itself is ours to fix, and never disconnects a seller's account.
 """
 
 import re
@@ -21,7 +21,7 @@ from headway.providers.tokens import TokenGrant, read_grant
 API = "/v3/application"
 TOKEN_PATH = "/v3/public/oauth/token"  # noqa: S105 - a path
 CONSENT = "https://www.etsy.com/oauth/connect"
-# What a seller is asked to grant: orders and ledger, listings, and which shop it is.
+# The scopes that a seller grants: orders and ledger, listings, and the shop's identity.
 SCOPES = ("transactions_r", "listings_r", "shops_r")
 CONNECT = "the seller must connect the shop again"
 APP = "HEADWAY_ETSY_KEYSTRING and HEADWAY_ETSY_SHARED_SECRET"
@@ -42,7 +42,7 @@ class EtsyAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EtsySelf:
-    """Whose token it is; None if that person has no shop."""
+    """The owner of a token; the shop is None if that person has none."""
 
     user_id: str
     shop_id: str | None
@@ -71,7 +71,7 @@ class EtsyApi:
 
     @property
     def seen(self) -> Mapping[str, Observation]:
-        """What the last reply said of the limits, by key; empty if it was silent."""
+        """The limits in the last reply, by key; empty if it had none."""
         return read_limits(self._headers, self._access.keystring)
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class EtsyApi:
         return self.fetch_grant({"grant_type": "authorization_code", **form})
 
     def find_self(self, bearer: str) -> EtsySelf:
-        """Tell whose token this is, and of which shop."""
+        """Return the owner of this token, and the shop."""
         answer = self.get("/users/me", {}, bearer=bearer)
         check_status(answer, provider=PROVIDER, shows_body=True)
         user_id, shop_id = read_self(answer.body)

@@ -92,7 +92,7 @@ class EtsyPlatform:
 
     @property
     def seen(self) -> Mapping[str, Observation]:
-        """What the last reply said of the limits, by key; empty if it was silent."""
+        """The limits in the last reply, by key; empty if it had none."""
         return self._api.seen
 
     @property
@@ -119,7 +119,7 @@ class EtsyPlatform:
         return 1.0
 
     def read(self, ask: PageRequest) -> Page:
-        """Make this request, and read its page; a receipt that is not there is told as missing."""
+        """Make this request, and read its page; report an absent receipt as missing."""
         if ask.what == "receipt":
             return self._read_receipt(str(ask.values["receipt_id"]))
         if ask.what not in LISTS:
@@ -166,7 +166,7 @@ class EtsyPlatform:
         if NO_SCOPE.search(message):
             text = f"the Etsy shop {self._account.shop} did not grant this ({message}); {CONNECT}"
             raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
-        # A wall, or a shop that is not the seller's: nobody is disconnected on such a word.
+        # A firewall, or a shop that is not the seller's: no account is disconnected for that.
         text = (
             f"etsy forbids this for the shop {self._account.shop}: {message or 'without a reason'}"
         )

@@ -1,7 +1,7 @@
-"""Whom Etsy's limits bind, how large they are, and what its replies say of them.
+"""Etsy's limits: what they apply to, how large they are, and how its replies report them.
 
-Both bind the app, whoever the seller is. Etsy's own pages say so in one place and speak of tokens
-in another; its headers speak of the app, and they are what we believe.
+Both apply to the app, for all sellers together. Etsy's documentation says so in one place and
+speaks of tokens in another; its headers speak of the app, and we follow the headers.
 """
 
 import re
@@ -43,7 +43,7 @@ def day_resource(keystring: str, *, limit: int) -> Resource:
 
 
 def read_limits(headers: httpx.Headers, keystring: str) -> Mapping[str, Observation]:
-    """Read what a reply says of both limits; what makes no sense says nothing."""
+    """Read both limits from a reply's headers; malformed values are ignored."""
     observations: dict[str, Observation] = {}
     second = _pair(headers, "x-limit-per-second", "x-remaining-this-second")
     if second is not None:
@@ -61,7 +61,7 @@ def read_limits(headers: httpx.Headers, keystring: str) -> Mapping[str, Observat
 def _bucket(limit: int) -> tuple[int, float]:
     """Return capacity and rate such that capacity + rate * (a second + jitter) <= limit + 1.
 
-    Whoever begins at the edges of a second as Etsy measures it is among them.
+    Calls at the edges of a second as Etsy measures it are included.
     """
     capacity = min(BURST, limit)
     rate_per_s = (limit + 1 - capacity) / (1 + JITTER_S)

@@ -1,4 +1,4 @@
-"""Listings at Etsy: all of them, state by state, for nothing tells which have changed.
+"""Listings at Etsy: all of them, state by state, since Etsy does not report changes.
 
 The newest stand first. Whatever is renewed, published or put back on sale during the walk may jump
 to the front of what was read already; so the front is looked at once more at the end.

@@ -13,7 +13,7 @@ from headway.providers.tokens import TokenGrant, token_key
 
 
 class EtsyOAuth:
-    """A seller lets our app into their Etsy shop; which shop that is, Etsy says afterwards."""
+    """A seller grants our app access to their Etsy shop; Etsy names the shop afterwards."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ __all__ = ["LedgerWalk", "ListingsWalk", "ReceiptsWalk", "paginator_of"]
 
 
 def paginator_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
-    """Return how a job of this kind walks a shop; Etsy tells buyers only on their orders."""
+    """Return how a job of this kind pages through a shop; Etsy shows buyers only on orders."""
     if kind is DataKind.ORDERS:
         return ReceiptsWalk(is_backfill=is_backfill)
     if kind is DataKind.PAYMENTS:

@@ -65,7 +65,7 @@ def read_receipts(body: bytes, *, sort_on: str, now: datetime) -> Page:
 
 
 def read_receipt(body: bytes, *, now: datetime) -> Page:
-    """Read one receipt that was asked for by its id."""
+    """Read one receipt that was requested by its id."""
     row = _object(body)
     if "receipt_id" not in row:
         unreadable(f"no receipt: {excerpt(body)}")
@@ -89,7 +89,7 @@ def read_ledger(body: bytes) -> Page:
 
 
 def read_self(body: bytes) -> tuple[str, str | None]:
-    """Return whose token it is, and that person's shop if there is one."""
+    """Return the owner of the token, and that person's shop if there is one."""
     row = _object(body)
     try:
         return _id(row, "user_id"), _find_id(row, "shop_id")
@@ -103,7 +103,7 @@ def read_title(body: bytes) -> str:
 
 
 def find_error(body: bytes) -> str:
-    """Return what an error's body says, as one plain line; empty if it is no JSON."""
+    """Return the message of an error's body, as one plain line; empty if it is no JSON."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
@@ -257,7 +257,7 @@ def _payment(row: Row) -> Payment:
 def _object(body: bytes) -> dict[str, Any]:
     try:
         document = json.loads(body, parse_constant=str, parse_float=_float)
-        json.dumps(document)  # what is nested too deep could not be told again
+        json.dumps(document)  # what is nested too deep could not be written again
     except (ValueError, RecursionError):
         unreadable(f"no JSON: {excerpt(body) or 'an empty body'}")
     if not isinstance(document, dict):
@@ -277,7 +277,7 @@ def _list(body: bytes) -> tuple[list[Any], int | None]:
 def _page(
     rows: Sequence[Any], id_name: str, stamps: Sequence[str], records: Records, total: int | None
 ) -> Page:
-    """Tell the order of the rows; one without a stamp stands where its neighbour does."""
+    """Return the page of these rows; a row without a stamp takes that of its neighbor."""
     values = [_find_instant(row, stamps) for row in rows]
     last = next((stamp for stamp in values if stamp is not None), None)
     filled = [last := stamp or last for stamp in values]
@@ -308,7 +308,7 @@ def _sort_out(
 
 
 def _find_name(row: Any, id_name: str) -> str:  # noqa: ANN401 - JSON, of whatever shape
-    """Return the id of a row, or what else it can be told by."""
+    """Return the id of a row, or another value that identifies it."""
     try:
         return _id(row, id_name) if isinstance(row, dict) else _print(row)
     except _BadRowError:

@@ -102,7 +102,7 @@ class FeedSupplier:
         return True
 
     def quote(self, skus: Sequence[Sku]) -> Reply:
-        """Return what the list says of these SKUs; raises ProviderError."""
+        """Return the quotes of these SKUs from the list; raises ProviderError."""
         assert 0 < len(skus) <= self.seats, f"{len(skus)} SKUs for {self.seats} seats"
         if self._list is None:
             raise UnsentError("the price list was not read yet", provider=PROVIDER)

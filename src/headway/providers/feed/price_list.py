@@ -77,7 +77,7 @@ class PriceList:
         return sku.casefold() in self._bad
 
     def reply(self, skus: Sequence[Sku]) -> Reply:
-        """Return what the list says of these SKUs."""
+        """Return the quotes of these SKUs from the list."""
         quotes: dict[Sku, Quote] = {}
         faulty: dict[Sku, str] = {}
         for sku in skus:

@@ -108,7 +108,7 @@ class PrintifyPlatform:
         return 1.0
 
     def read(self, ask: PageRequest) -> Page:
-        """Make this request, and read its page; an order that is not there is told as missing."""
+        """Make this request, and read its page; report an absent order as missing."""
         shop = f"/v1/shops/{quote(self._account.shop, safe='')}"
         if ask.what == "order":
             return self._read_order(shop, str(ask.values["id"]))
@@ -198,5 +198,5 @@ class PrintifyPlatform:
 
 
 def _expiry(body: bytes) -> datetime | None:
-    """Return when an app's token dies, which Printify tells as an instant and others as a span."""
+    """Return when an app's token expires; Printify sends an instant, other platforms a span."""
     return replies.read_instant(json.loads(body), "expire_at")

@@ -30,7 +30,7 @@ PROVIDER = "printify"
 CURRENCY = "USD"
 CENTS_MAX, COUNT_MAX, TEXT_CHARS_MAX = 10**12, 10**9, 2000
 # Nothing happens to these any more. A fulfilled order is closed once all its parcels are delivered,
-# or DELIVERY_DAYS after it was fulfilled: not every carrier tells. Any other status is open.
+# or DELIVERY_DAYS after it was fulfilled: not every carrier reports. Any other status is open.
 CLOSED = frozenset({"canceled", "unfulfillable"})
 FULFILLED = "fulfilled"
 DELIVERY_DAYS = timedelta(days=30)
@@ -68,7 +68,7 @@ def read_orders(body: bytes, *, limit: int, now: datetime) -> Page:
 
 
 def read_order(body: bytes, *, now: datetime) -> Page:
-    """Read one order that was asked for by its id."""
+    """Read one order that was requested by its id."""
     row = _load(body)
     if not isinstance(row, dict) or "id" not in row:
         unreadable(f"no order: {excerpt(body)}")
@@ -105,7 +105,7 @@ def read_shops(body: bytes) -> tuple[PrintifyShop, ...]:
 
 
 def read_said(body: bytes) -> str:
-    """Return what an error reply says, in one line."""
+    """Return the message of an error reply, in one line."""
     try:
         fields = json.loads(body)
         errors = fields.get("errors") if isinstance(fields.get("errors"), dict) else {}
@@ -206,7 +206,7 @@ def _shipments(row: Row) -> tuple[Shipment, ...]:
 
 
 def _customer(row: Row) -> Customer | None:
-    """Tell buyers apart by their email; those without one by name and address."""
+    """Return the buyer, identified by email, or without one by name and address."""
     fields = row.get("address_to")
     if not isinstance(fields, dict):
         return None

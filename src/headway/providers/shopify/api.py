@@ -1,6 +1,6 @@
-"""The door of one shop's Admin GraphQL API: tokens, version, refusals; for writing and reading.
+"""One shop's Admin GraphQL API: tokens, version, refusals; for writing and reading.
 
-An answer from another API version is not believed: nobody here has read what its fields mean.
+A reply from another API version is rejected, since its fields may have another meaning.
 """
 
 import json
@@ -39,7 +39,7 @@ TOKEN_PATH = "/admin/oauth/access_token"  # noqa: S105 - an address
 TOKEN_HEADER = "X-Shopify-Access-Token"  # noqa: S105 - a header's name
 VERSION_HEADER = "X-Shopify-API-Version"
 CONNECT = "connect the shop again with `headway connect`"
-# What a whole shop answers while nobody may enter; a person must act.
+# Statuses that mean a whole shop is closed to us; a person must act.
 CLOSED = {
     402: "is frozen until its bill is paid; settle it in Shopify",
     403: "denies access; see that the app is installed there and has its scopes",
@@ -51,7 +51,7 @@ REFUSED_GRANT = frozenset({400, 401})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShopAccess:
-    """The app that asks; a custom app, whose token never dies, needs neither."""
+    """The app's credentials; a custom app, with a token that never expires, needs neither."""
 
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
@@ -91,7 +91,7 @@ class ShopApi:
 
     @property
     def cost(self) -> Cost | None:
-        """What the last call cost, answered or refused; None if the shop did not say."""
+        """The cost of the last call, answered or refused; None if the shop did not report it."""
         return self._cost
 
     def forget_cost(self) -> None:
@@ -211,7 +211,7 @@ class ShopApi:
         return read_grant(answer.body, self._clock.now(), provider=PROVIDER)
 
     def _refuse_grant(self, answer: HttpResponse, refresh: Token) -> None:
-        """Tell a wrong app secret, which is ours to mend, from a grant that is over."""
+        """Raise the right error for a wrong app secret, which is ours to fix, or an ended grant."""
         if oauth_error(answer.body) == "invalid_client":
             text = "shopify refuses HEADWAY_SHOPIFY_CLIENT_ID or its secret; set them anew"
             raise AppRefusedError(text, provider=PROVIDER, status=answer.status)

@@ -90,7 +90,7 @@ def price_lines(writes: Sequence[PriceWrite]) -> bytes:
 
 
 def bulk_mutation(key: str) -> str:
-    """Return the mutation to run for each line; its name tells of which intent it is.
+    """Return the mutation to run for each line; its name identifies the intent.
 
     No filter of the API knows our identifier, but an operation always shows its text.
     """
@@ -115,7 +115,7 @@ def bulk_status(operation: Gid) -> Document:
 
 
 def find_bulk() -> Document:
-    """Ask for the newest bulk mutations, among which is the one whose reply was lost."""
+    """Query the newest bulk mutations, to find one after its reply was lost."""
     variables = {"first": BULKS_LOOKED_AT, "search": "operation_type:mutation"}
     return Document(text=FIND_BULK, variables=variables)
 
@@ -177,7 +177,7 @@ def read_bulk_of(reply: ShopReply, key: str) -> Bulk | None:
 
 
 def read_results(lines: Iterable[bytes], writes: Sequence[PriceWrite]) -> list[WriteResult]:
-    """Return what was said of each write; one without an answer is to be sent again."""
+    """Return the result of each write; a write without one is sent again."""
     lost = WriteResult(
         verdict=WriteVerdict.AGAIN, reason="not done: the bulk operation gave no answer for it"
     )

@@ -1,7 +1,7 @@
 """Shopify's consent page, in the shape that all platforms have.
 
 Shopify has a page for each shop, so which shop it is must be known beforehand; it is asked again
-with the new token, so that nobody's token is kept under another shop's name.
+with the new token, so that no token is stored under another shop's name.
 """
 
 import json
@@ -69,7 +69,7 @@ class ShopifyOAuth:
         )
 
     def find_shop(self, grant: TokenGrant, *, shop: str) -> AuthorizedShop:
-        """Let the shop tell its name; one call. Raises NotFoundError if it is another one."""
+        """Read the shop's name; one call. Raises NotFoundError if it is another shop."""
         answer = self._ask(shop, grant.access)
         check_status(answer, provider=PROVIDER, shows_body=True)
         domain, name = _read_shop(answer.body)

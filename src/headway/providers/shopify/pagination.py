@@ -117,8 +117,8 @@ class Changes:
 class ShopifyListings:
     """Once a day, and when a product turns out to be gone, all variants by id; else what changed.
 
-    A whole walk brings the rows whole: that costs little more than their ids, and mends what moved
-    without a stamp. Whom it did not see is gone, unless a row on its way made no sense.
+    A whole walk reads complete rows: that costs little more than their ids, and corrects rows that
+    changed without a stamp. A row that it did not find is gone, unless some row was unreadable.
     """
 
     recheck_after: timedelta | None = None
@@ -145,7 +145,7 @@ class ShopifyListings:
         run = cursor[RUN]
         if "above" not in run:
             if run["wanted"] and page.missing:
-                # Its variants went with it, and only a whole walk tells which these were.
+                # Its variants went with it, and only a whole walk finds out which these were.
                 return PageStep(cursor={**cursor, RUN: _whole_from(now)})
             return PRODUCTS.advance(cursor, page, now)
         if _ask_by_name("products", run) is not None:
@@ -176,7 +176,7 @@ class OrderHistory:
         return {**cursor, RUN: run}
 
     def ask(self, cursor: Cursor) -> PageRequest:
-        """Ask for the scopes first: they say how far back history goes."""
+        """Request the scopes first: they determine how far back history goes."""
         run = cursor[RUN]
         if run["since"] is None:
             return PageRequest(what="scopes")
@@ -263,7 +263,7 @@ def _take_named(noun: str, run: Mapping[str, Any], page: Page) -> dict[str, Any]
     [external_id, _], *others = run["cut"]
     if page.next is not None:
         others = [[external_id, page.next], *others]
-    elif page.cut:  # it changed while it was read, and is read anew
+    elif page.cut:  # it changed while it was read, and is read again
         others = [*others, [external_id, None]]
     return {**run, "cut": others}
 

@@ -65,12 +65,12 @@ class ShopifyPlatform:
 
     @property
     def cost(self) -> Cost | None:
-        """What the last call cost, answered or refused; None if the shop did not say."""
+        """The cost of the last call, answered or refused; None if the shop did not report it."""
         return self._api.cost
 
     @property
     def seen(self) -> Mapping[str, Observation]:
-        """What the last reply said of the bucket."""
+        """The bucket's state in the last reply, by limit key."""
         observation = None if self.cost is None else self.cost.observation
         return {} if observation is None else {self.limit_key: observation}
 

@@ -46,7 +46,7 @@ def read_locations(reply: ShopReply) -> dict[str, Gid]:
 
 
 def check_currency(reply: ShopReply, currency: str | None) -> None:
-    """Turn away from a shop in which our figures would mean other money; a person must act."""
+    """Raise an error if the shop has another currency than ours; a person must act."""
     sells_in = get(reply.data.get("shop"), "currencyCode")
     if currency is not None and isinstance(sells_in, str) and sells_in != currency:
         raise UnauthorizedError(
@@ -68,7 +68,7 @@ def read_found(reply: ShopReply, requested: Sequence[str]) -> FoundVariants:
 
 
 def read_nodes(reply: ShopReply, requested: Sequence[Gid]) -> list[Shown | None]:
-    """Return what is shown of each variant that was asked for."""
+    """Return each requested variant as the shop shows it."""
     nodes = reply.whole("nodes")
     if not isinstance(nodes, list) or len(nodes) != len(requested):
         unreadable("another number of nodes than was asked for")
@@ -83,7 +83,7 @@ def read_nodes(reply: ShopReply, requested: Sequence[Gid]) -> list[Shown | None]
 
 
 def _one_of(node: object) -> Shown:
-    """Read one of several variants; one that makes no sense will not by being asked for again."""
+    """Read one of several variants; raises PermanentError, since reading again would not help."""
     try:
         shown, levels = read_shown(node), part(part(node, "inventoryItem"), "inventoryLevels")
     except UnreadableError as error:
@@ -94,7 +94,7 @@ def _one_of(node: object) -> Shown:
 
 
 def read_shown(node: object) -> Shown:
-    """Read one variant, with as many of its stock levels as were told; raises UnreadableError."""
+    """Read one variant with the stock levels in the reply; raises UnreadableError."""
     product, item = part(node, "product"), part(node, "inventoryItem")
     levels = part(item, "inventoryLevels")
     unit_cost = item.get("unitCost")

@@ -14,7 +14,7 @@ from headway.core.catalog.storefront import Creation, Gid, PriceWrite, StatusWri
 PAGE_MAX = 250
 # What one search may cost, and what a variant and each of its stock levels add to it.
 SEARCH_POINTS, VARIANT_POINTS, LEVEL_POINTS = 450, 8, 3
-# A new product may be stocked at places that nobody asked for.
+# A new product may be stocked at locations that were not requested.
 LEVELS_SPARE = 10
 
 SEEN = """

@@ -1,8 +1,8 @@
 """The GraphQL that reads a shop's orders, listings and customers, and what it costs at most.
 
 An object costs a point, a list two more, and all that it may hold; a call may cost 1,000. So pages
-are short, and what belongs to an order is cut there: an order that may have more is asked for by
-itself, with all of it.
+are short, and the lists inside an order are cut: an order that may have more rows is requested by
+itself, with all of them.
 """
 
 from collections.abc import Callable, Mapping
@@ -151,7 +151,7 @@ Values = Mapping[str, Any]
 
 
 def document_of(ask: PageRequest, *, after: str | None = None) -> Document:
-    """Return the request for what is asked; `after` is how far one order or product was read."""
+    """Return the document of a request; `after` is how far one order or product was read."""
     return MAKERS[ask.what](ask.values, after)
 
 

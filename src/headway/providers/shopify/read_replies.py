@@ -1,4 +1,4 @@
-"""What a shop's pages of orders, listings and customers say, as records; prepared for any bytes.
+"""Read a shop's pages of orders, listings and customers as records; prepared for any bytes.
 
 A row that makes no sense is kept as it came; a page that makes none raises UnreadableError. Ids are
 the numbers at the end of the platform's long ones. An order's `total` is before returns, and a
@@ -351,7 +351,7 @@ def _odd(kind: str, row: object, error: UnreadableError) -> Unreadable:
 
 
 def _named(requested: Sequence[str], parsed: object) -> tuple[list[Any], tuple[str, ...]]:
-    """Return the rows that were asked for by id, and the ids of those that are not there."""
+    """Return the rows that were requested by id, and the ids of those that are not there."""
     if not isinstance(parsed, list) or len(parsed) != len(requested):
         unreadable("another number of nodes than was asked for")
     there = [row for row in parsed if row not in (None, {})]

@@ -1,7 +1,7 @@
-"""What a shop's reply says, as values; pure, and prepared for any bytes.
+"""Read a shop's reply into values; pure, and prepared for any bytes.
 
-A reply that breaks its promise raises UnreadableError: after a write nobody then knows whether it
-was done. Here are its outer layer and its errors; `shopify_shown` reads what the shop shows.
+A malformed reply raises UnreadableError: after a write it is then unknown whether it was done. This
+module reads the outer layer and the errors; `product_replies` reads what the shop shows.
 """
 
 import json
@@ -33,7 +33,7 @@ VERDICTS = {
     "PRODUCT_VARIANT_DOES_NOT_EXIST": WriteVerdict.UNKNOWN,
     "ITEM_NOT_STOCKED_AT_LOCATION": WriteVerdict.UNSTOCKED,
 }
-# Some mutations say no code, only words.
+# Some mutations return no code, only a message.
 GONE = re.compile(r"(does not|doesn't) exist|(not|couldn't be) found|not be found", re.IGNORECASE)
 ALREADY_ACTIVE = re.compile(r"already (active|stocked)", re.IGNORECASE)
 # These name the product, and so every variant of it that was sent.
@@ -45,7 +45,7 @@ NO_ACCESS = {"ACCESS_DENIED", "SHOP_INACTIVE"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShopUserError:
-    """One error that a shop told, at the top or inside a payload; `field` is its path."""
+    """One error in a shop's reply, at the top or inside a payload; `field` is its path."""
 
     code: str
     message: str
@@ -113,7 +113,7 @@ class ShopReply:
         return payload
 
     def faults_of(self, name: str) -> list[ShopUserError]:
-        """Return the user errors of a single write, in whose payload they must be."""
+        """Return the user errors of a single write, from its payload."""
         faults = user_faults(self.payload(name))
         return self._lacks(name) if faults is None else faults
 

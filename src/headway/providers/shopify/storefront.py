@@ -1,8 +1,8 @@
 """Shopify's Admin GraphQL API behind the engine's port `Storefront`: each method is one request.
 
 After a write UnsentError, ThrottledError, UnauthorizedError and PermanentError mean that nothing
-was done; any other error leaves it open. So does an answer from another API version: nobody here
-has read what its fields mean.
+was done; any other error leaves it open. So does a reply from another API version, since its fields
+may have another meaning.
 """
 
 import math
@@ -90,7 +90,7 @@ class ShopifyStorefront:
 
     @property
     def cost(self) -> Cost | None:
-        """What the last call cost, answered or refused; None if the shop did not say."""
+        """The cost of the last call, answered or refused; None if the shop did not report it."""
         return self._api.cost
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class ShopifyStorefront:
         return shown.read_nodes(self._ask(documents.read(variants, levels=locations)), variants)
 
     def set_stock(self, writes: Sequence[StockWrite], *, key: str) -> Sequence[WriteResult]:
-        """Set quantities, all or none; those at fault are told, the others are then not done."""
+        """Set quantities, all or none; reports those at fault, and the others are then not set."""
         assert 0 < len(writes) <= documents.PAGE_MAX, f"{len(writes)} quantities in one call"
         reply = self._ask(documents.set_stock(writes, key=key))
         return replies.share(reply.faults_of("inventorySetQuantities"), len(writes))
@@ -178,11 +178,11 @@ class ShopifyStorefront:
         return bulk.read_bulk_of(self._ask(bulk.find_bulk()), key)
 
     def bulk_status(self, operation: Gid) -> Bulk:
-        """Tell how a bulk operation stands."""
+        """Return the status of a bulk operation."""
         return bulk.read_bulk(self._ask(bulk.bulk_status(operation)).whole("bulkOperation"))
 
     def bulk_result(self, url: str, writes: Sequence[PriceWrite]) -> Sequence[WriteResult]:
-        """Fetch what was said of each write; the host is not the shop's."""
+        """Fetch the result of each write; the host is not the shop's."""
         try:
             with self._files.stream("GET", self._elsewhere(url)) as response:
                 _check_file(response.status_code, "no answers; ask how the operation stands")
