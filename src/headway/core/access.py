@@ -1,4 +1,4 @@
-"""Who may do what: roles, what a request needs, and the wall between sellers.
+"""Who may do what: roles, what a request needs, and tenant isolation.
 
     need      operator   reader of all   seller   reader of one seller
     read      all        all             own      own
@@ -6,9 +6,9 @@
     oversee   yes        yes             no       no
     operate   yes        no              no       no
 
-`read` and `write` are about sellers' data: whoever belongs to a seller sees and changes that
-seller's alone. `oversee` and `operate` are about what belongs to no seller: limits, the ledger,
-platforms' days, keys, pauses of everything.
+`read` and `write` are about sellers' data: a principal that belongs to a seller sees and changes
+only that seller's data. `oversee` and `operate` are about what belongs to no seller: limits, the
+ledger, platforms' days, keys, pauses of everything.
 """
 
 from dataclasses import dataclass
@@ -38,9 +38,9 @@ class Need(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Somebody who was let in; without a `seller` it is everybody's data that is meant.
+    """An authenticated caller; without a `seller` it has access to all sellers' data.
 
-    `key_id` is the key that was shown, or that the session began with; a link leaves none.
+    `key_id` is the API key of the request, or the one that started the session; None after a link.
     """
 
     id: str
@@ -51,23 +51,23 @@ class Principal:
 
     @property
     def holder(self) -> str:
-        """Whose requests are counted together: those of a key with all of its sessions."""
+        """The id for rate limits: the requests of a key and of all its sessions count together."""
         return self.id if self.key_id is None else f"key:{self.key_id}"
 
     def may(self, need: Need) -> bool:
-        """Return whether the table above says yes."""
+        """Return True if the table above allows it."""
         if need in {Need.OVERSEE, Need.OPERATE} and self.seller is not None:
             return False
         return need in {Need.READ, Need.OVERSEE} or self.role is not Role.READER
 
     def require(self, need: Need) -> None:
-        """Raise ForbiddenError if it says no."""
+        """Raise ForbiddenError unless the table above allows it."""
         if not self.may(need):
             owner = "" if self.seller is None else f" of {self.seller}"
             raise ForbiddenError(f"a {self.role}{owner} may not do this; it needs: {need}")
 
     def whose(self, seller: SellerId | None) -> SellerId | None:
-        """Return whose data a request is about, None for everybody's; raises ForbiddenError."""
+        """Return the seller a request is about, None for all sellers; raises ForbiddenError."""
         if self.seller is None or seller in {None, self.seller}:
             return seller if self.seller is None else self.seller
         raise ForbiddenError(f"this key belongs to {self.seller}; leave seller out, or name it")

@@ -1,8 +1,7 @@
-"""Dispatch leases: the right to have one message under way for one subject, and what it carries.
+"""Dispatch leases: the right to have one message in flight for one subject, and its state.
 
-Only what a scale-out needs lives here. Who is at work is said by leases and fences of the work
-itself; a dispatch lease only keeps many messages from being sent for one thing, and none from
-being lost.
+Only a scale-out needs them. Leases and fences of the work itself decide who works on it; a
+dispatch lease only prevents duplicate messages for one subject, and lost ones.
 """
 
 from collections.abc import Mapping
@@ -15,12 +14,12 @@ from headway.core.accounts.jobs import Job
 from headway.core.catalog.listings import MAIN, SupplierName
 from headway.core.limits.transitions import Permit
 
-# Whom the catalog lane reads and writes; the account lane has a provider for each platform.
+# The catalog lane's supplier and storefront; the account lane has a provider per platform.
 SUPPLIER, STOREFRONT = "boeing", "shopify"
 
 
 class Verb(StrEnum):
-    """What a message asks for."""
+    """The step that a message requests."""
 
     TICK = "tick"
     FETCH = "fetch"
@@ -52,7 +51,7 @@ Carried = Permit | PullClaim
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Whom a dispatch lease is for: the provider, and which of its shops or places."""
+    """The subject of a dispatch lease: the provider, and which of its shops or places."""
 
     verb: Verb
     provider: str
@@ -70,7 +69,7 @@ class Subject:
 
 
 def supplier_of(subject: Subject) -> SupplierName:
-    """Return whose line a fetch is for: numbers are places at the settings' supplier."""
+    """Return the supplier of a fetch: numbers are places at the settings' supplier."""
     return MAIN if subject.which.isdigit() else SupplierName(subject.which)
 
 

@@ -1,4 +1,4 @@
-"""The laws as pure checks over what was written down; they know nothing of how it came about."""
+"""The laws as pure checks over stored records, independent of the code that wrote them."""
 
 import heapq
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ def replay_windows(calls: Iterable[LedgerCall], window: Window) -> list[Breach]:
 
     A call arrived somewhere between its begin and `arrived_by`, which is open while it is in
     flight. If some span holds too many arrivals, then the last of them to begin did so at or
-    before another's `arrived_by` + span; so it is enough to look at every begin.
+    before another's `arrived_by` + span; so it is enough to check at every begin.
     """
     span = timedelta(seconds=window.span_s)
     sent = [call for call in calls if call.status != "unsent"]

@@ -2,7 +2,7 @@
 
 A pause of everything stops fetch, push and pull. One of the supplier, or of one of several, stops
 fetch alone: what is known still reaches the shops. One of a seller stops all three for that seller,
-one of a listing its reads and writes. A pause ends by itself at `until`, or when somebody resumes.
+one of a listing its reads and writes. A pause ends at `until`, or when a person resumes it.
 """
 
 from collections.abc import Iterable
@@ -59,7 +59,7 @@ class Pause:
 
     @property
     def is_wide(self) -> bool:
-        """Whether every line stands still."""
+        """True if the pause stops every supplier queue."""
         return self.kind in WIDE and self.supplier is None
 
     @property
@@ -79,7 +79,7 @@ def describe_target(
     sku: Sku | None,
     supplier: SupplierName | None = None,
 ) -> str:
-    """Say what is, or was, stopped."""
+    """Return a description of what is, or was, paused."""
     match kind:
         case PauseKind.ALL:
             return "everything"

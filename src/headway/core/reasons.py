@@ -1,4 +1,4 @@
-"""The words of `headway explain`: where a listing stands, what holds the line, and the answer."""
+"""Values of `headway explain`: position of a listing, blocks of the queue, and the answer."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -72,7 +72,7 @@ class ListingPosition:
 
     @property
     def listing(self) -> Listing:
-        """Return what a policy needs to say why it is read when it is."""
+        """Return what a policy needs to explain the listing's due time."""
         return Listing(
             id=self.id,
             user_id=self.user_id,

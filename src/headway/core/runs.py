@@ -12,7 +12,7 @@ from typing import Any
 from headway.core.timetable.policies import POLICIES
 from headway.errors import InvalidError
 
-# What a server works out within some minutes; whoever needs more has the command.
+# A server's runs take some minutes at most; for longer ones there is the command line.
 PRODUCTS_MAX, SELLERS_MAX, DAYS_MAX = 20_000, 500, 60.0
 PRODUCT_DAYS_MAX, SELLER_DAYS_MAX = 200_000.0, 5_000.0
 

@@ -24,13 +24,13 @@ from headway.core.limits.daily_shares import DayShare, share_of
 ClosedShare = tuple[PlatformName, DayShare]
 
 SHARES = {score(tier, job_type): share_of(tier, job_type) for tier in Tier for job_type in JobType}
-# How far a claim looks past jobs of busy accounts; twice as far with each further look.
+# How many jobs of busy accounts a claim skips; doubled with each further attempt.
 DEPTH = 4
 LOOKS_MAX = 9
 
 
 def depth(limit: int, look: int) -> int:
-    """Return how many jobs of each class a claim reads at its n-th look."""
+    """Return how many jobs of each class a claim reads in its n-th attempt."""
     return (limit + DEPTH) << look
 
 
@@ -103,5 +103,5 @@ EVENTS = {
 
 
 def event_of(status: JobStatus, reason: str) -> str:
-    """Return the event type of a claim's end; a queued job gave way, or was told to wait."""
+    """Return the event type of a claim's end; a queued job yielded, or has to wait."""
     return EVENTS.get(status, "job_rescheduled" if reason else "job_yielded")

@@ -56,9 +56,9 @@ def from_start(at: datetime = BEFORE_ALL, id_: str = FIRST_ID) -> dict[int, Queu
 
 
 def due_starts(after: JobMark | None, ageing: timedelta) -> dict[int, QueueStart]:
-    """Return where each score goes on among the due jobs: behind jobs that rank like the mark.
+    """Return where each score continues among the due jobs: after jobs of the mark's rank.
 
-    Of two with the same rank the one that is due longer goes first: that of the lower score.
+    Of two jobs with the same rank, the one that has been due longer (lower score) goes first.
     """
     if after is None or after.due_at is None:
         return from_start()

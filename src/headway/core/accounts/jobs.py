@@ -1,9 +1,9 @@
-"""Jobs of the account lane: who goes first, what an end of a run makes of a job.
+"""Jobs of the account lane: their order, and the state of a job after a run.
 
 queued ──claim──▶ running ──▶ completed ──due──▶ queued      (a backfill stays completed)
-                     ├──────▶ queued                         yields, told to wait, quota spent
+                     ├──────▶ queued                         yields, has to wait, quota spent
                      ├──────▶ failed ──due──▶ queued         2^n minutes later
-                     ├──────▶ dead ──revive──▶ queued        the fifth failure; the seller is told
+                     ├──────▶ dead ──revive──▶ queued        the fifth failure; notifies the seller
                      └──────▶ plan_limit_reached ──month, upgrade──▶ queued
 any but dead ──disconnect──▶ cancelled ──reconnect──▶ queued, from its cursor
 """
@@ -84,7 +84,7 @@ class JobStatus(StrEnum):
 class Account:
     """A seller's connection to a platform; `shop` is a domain or the platform's shop id.
 
-    `owner_id` is whom the platform's limit binds where that is not the shop.
+    `owner_id` is the account that the platform's limit applies to, if that is not the shop.
     """
 
     id: str
@@ -143,7 +143,7 @@ class JobRule:
     lease: timedelta = timedelta(seconds=90)
 
 
-# Etsy and Printify tell buyers only on orders; Shopify tells payments with them, Printify never.
+# Etsy and Printify report buyers only on orders; Shopify adds payments, Printify never does.
 KINDS: Mapping[PlatformName, tuple[DataKind, ...]] = {
     PlatformName.SHOPIFY: (DataKind.ORDERS, DataKind.LISTINGS, DataKind.CUSTOMERS),
     PlatformName.ETSY: (DataKind.ORDERS, DataKind.LISTINGS, DataKind.PAYMENTS),
@@ -154,7 +154,7 @@ BACKFILLED = frozenset({DataKind.ORDERS, DataKind.CUSTOMERS, DataKind.PAYMENTS})
 
 
 MINUTE = timedelta(minutes=1)
-# What a run reserves of a day: what it needs as a rule, never next to nothing, never a great part.
+# What a run reserves of a day: what it usually needs, between a minimum and a maximum share.
 CALLS_MIN = 2
 CALLS_MAX = 100
 # How fast the estimate of a run's calls follows what runs need.
@@ -238,7 +238,7 @@ def next_month(now: datetime) -> datetime:
 
 
 def throttle_pause(times: int, job_id: str) -> timedelta:
-    """Return how long to keep still when told to wait but not how long, the n-th time in a row."""
+    """Return the pause after the n-th throttled reply in a row that names no wait time."""
     pause = min(timedelta(seconds=2 ** min(times, 20)), THROTTLE_MAX)
     return pause * (1 + _phase(job_id)) / 2
 

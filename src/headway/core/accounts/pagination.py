@@ -1,13 +1,13 @@
-"""How a job finds everything that is new at a platform: a walk, one page at a time, as a value.
+"""How a job finds everything that is new on a platform: a walk, one page at a time, as a value.
 
-A walk decides what to ask next from its cursor alone, and what a page makes of the cursor. The
+A walk decides from its cursor alone what to request next, and how a page changes the cursor. The
 cursor is JSON, stored with the page in one transaction: a walk that was cut off anywhere goes on
-there. What lasts between runs stands at its top; the run under way is in `cursor["run"]`, and is
-gone once the run is done. A connector turns an `Ask` into one request and its answer into a `Page`.
+there. The top level lasts between runs; the current run is in `cursor["run"]`, which is removed
+when the run is done. A connector converts an `Ask` to one request and its reply to a `Page`.
 
-What was there when an account was connected is a backfill's to read, whenever that begins. What
-came later is for the walk of what is new, though its first run may be weeks late: the cursor of a
-first run says `since` when, and it looks a little farther back than that.
+A backfill reads what existed when the account was connected, whenever it begins. The incremental
+walk reads everything later, even if its first run is weeks late: the cursor of a first run says
+`since` when, and the walk starts a little earlier than that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ SINCE = "since"
 
 
 def begun_since(cursor: Cursor, now: datetime) -> datetime:
-    """Return since when a first run must know everything: now, unless the cursor says earlier."""
+    """Return the start of a first run's period: now, unless the cursor names an earlier time."""
     since = cursor.get(SINCE)
     return now if since is None else min(now, datetime.fromisoformat(since))
 
@@ -38,12 +38,12 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What came back: the records, and what the walk needs to know of their order.
+    """One page of a reply: the records, and what the walk needs to know about their order.
 
-    `ids` and `stamps` are of the rows as they stood on the page, unreadable ones too where they can
-    be told; `stamps` by the time that the walk sorts by. `next` is the platform's own way to the
-    next page. `missing` are ids that were asked for and are not there. `cut` are ids of rows that
-    did not fit on the page: they are asked for by themselves.
+    `ids` and `stamps` are of the rows in page order, including unreadable rows where possible;
+    `stamps` is the time that the walk sorts by. `next` is the platform's own reference to the
+    next page. `missing` are requested ids that do not exist. `cut` are ids of rows that did not
+    fit on the page: they are requested separately.
     """
 
     records: Records = field(default_factory=Records)
@@ -57,10 +57,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageStep:
-    """What a page made of the cursor; the run is over once `is_done`.
+    """The cursor after a page; the run is over once `is_done`.
 
-    `gone_since` ends a whole walk of listings: those not seen since then are no longer there.
-    `horizon_at` is from when on the platform shows orders, where it said so.
+    `gone_since` ends a full walk of listings: those not read since then no longer exist.
+    `horizon_at` is the oldest time for which the platform shows orders, if it reports that.
     """
 
     cursor: Cursor
@@ -74,10 +74,10 @@ class Paginator(Protocol):
 
     @property
     def recheck_after(self) -> timedelta | None:
-        """How old the last look at an open order may be; None if the walk sees to that itself."""
+        """Maximum age of the last read of an open order; None if the walk itself ensures it."""
 
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:
-        """Begin a run, or go on with the one under way: `wanted` ids are read first."""
+        """Begin a run, or continue the current one: `wanted` ids are read first."""
 
     def ask(self, cursor: Cursor) -> PageRequest:
         """Return what to ask next in the run under way."""

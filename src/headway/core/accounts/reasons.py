@@ -81,7 +81,7 @@ class JobPosition:
         return f"{self.user_id}/{self.platform}/{self.kind}{history}"
 
     def is_due(self, now: datetime) -> bool:
-        """Return True if it would run if nothing held it up."""
+        """Return True if the job would run now unless something blocks it."""
         return self.status in WAITING and self.next_run_at is not None and self.next_run_at <= now
 
 
@@ -126,7 +126,7 @@ def aged(position: JobPosition, queue: JobQueueState, now: datetime) -> float:
 
 
 def explain_job(position: JobPosition, queue: JobQueueState, now: datetime) -> JobAnswer:
-    """Say what a job does, or what blocks it and until when; the first thing that does."""
+    """Return what a job does, or the first thing that blocks it and until when."""
     if position.status is JobStatus.RUNNING:
         return _running(position, now)
     if position.next_run_at is None:
@@ -216,7 +216,7 @@ def _later(position: JobPosition, until: datetime, now: datetime) -> JobAnswer:
 
 
 def _held(position: JobPosition, queue: JobQueueState, due: str, now: datetime) -> JobAnswer | None:
-    """Say what keeps it from running even when it is due, if anything does: a pause, a budget."""
+    """Return what keeps a due job from running, such as a pause or a budget; None if nothing."""
     pause = longest(pause for pause in queue.pauses if stops_job(pause, position.user_id))
     if pause is not None:
         return JobAnswer(

@@ -26,7 +26,7 @@ class LineItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shipment:
-    """A parcel, or a fulfilment, of an order."""
+    """A shipment, or fulfillment, of an order."""
 
     external_id: str
     status: str = ""
@@ -50,9 +50,9 @@ class Refund:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """An order as it stands now, whole: what it no longer holds is gone.
+    """The complete current state of an order: line items not in it are removed.
 
-    `is_open` while the platform may still change it without our being told.
+    `is_open` while the platform may still change it without notifying us.
     """
 
     external_id: str
@@ -92,7 +92,7 @@ class ShopListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Customer:
-    """Somebody who bought."""
+    """A buyer."""
 
     external_id: str
     name: str = ""

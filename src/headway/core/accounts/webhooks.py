@@ -1,7 +1,7 @@
-"""What a verified webhook means: whose it is, and what is to be looked at because of it.
+"""What a verified webhook means: which account it is for, and what must be read because of it.
 
-A webhook is a hint, never data: it says that something changed, and the platform is asked what.
-Only the end of an account and Shopify's privacy topics act by themselves.
+A webhook is a hint, never data: it reports that something changed, and Headway reads the change
+from the platform. Only a disconnect and Shopify's privacy topics take effect directly.
 """
 
 import json
@@ -42,9 +42,9 @@ class WebhookEffect(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """One delivery. `kind` and `external_id` say what to look at, as far as it tells.
+    """One delivery. `kind` and `external_id` say what to read, if the delivery names it.
 
-    `order_ids` are the orders whose buyer wants to be forgotten.
+    `order_ids` are the orders whose buyer's personal data must be deleted.
     """
 
     platform: PlatformName
@@ -70,7 +70,7 @@ REASONS: Mapping[PlatformName, str] = {
 
 
 def read_hook(platform: PlatformName, headers: Mapping[str, str], body: bytes) -> Webhook:
-    """Read a delivery whose signature is good; header names in lower case; raises RequestError."""
+    """Parse a delivery with a valid signature; header names in lower case; raises RequestError."""
     try:
         payload = json.loads(body)
     except (ValueError, RecursionError):
@@ -159,7 +159,7 @@ def _printify(payload: Mapping[str, Any]) -> Webhook:
 
 
 def _find(payload: Mapping[str, Any], path: str) -> object:
-    """Return what stands at a dotted path, None if nothing does."""
+    """Return the value at a dotted path, or None if there is none."""
     value: object = payload
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None
@@ -174,7 +174,7 @@ def _text(value: object, where: str) -> str:
 
 
 def _id(value: object) -> str | None:
-    """Return an id or a word as text; None if it is neither, or nothing that a table may hold."""
+    """Return an id or a word as text; None if it is neither, or if a table cannot store it."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     # Python refuses to write numbers that are absurdly long.

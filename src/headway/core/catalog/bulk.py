@@ -1,7 +1,7 @@
-"""Prices in bulk: which go so, which call comes next, and what its answer means for each listing.
+"""Bulk price updates: which prices qualify, the next call, and its result for each listing.
 
-All is decided from what is stored, so any worker may make the next call. That the shop is about to
-be told to run is stored before it is told: nobody runs it again without having looked.
+All decisions use stored state only, so any worker can make the next call. The request to run the
+operation is stored before it is sent, so no worker runs it again without checking its status.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -76,15 +76,15 @@ class BulkOperationStatus(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will be done."""
+        """True if no further call follows."""
 
     @property
     def url(self) -> str | None:
-        """Where its answers are."""
+        """The address of the result file."""
 
 
 def choose(waiting: Sequence[Change], shop: Shop) -> list[Change]:
-    """Return those whose price may go in bulk: seen before, and never failed since."""
+    """Return changes whose price may be sent in bulk: read before, and no failure since."""
     return [
         waiter
         for waiter in waiting
@@ -109,7 +109,7 @@ def next_step(bulk: BulkIntent, now: datetime) -> BulkStep:
 
 
 def asking(bulk: BulkIntent, now: datetime) -> BulkIntent:
-    """Note that the shop is about to be told to run it."""
+    """Record that the shop is about to be asked to run the operation."""
     return replace(bulk, progress=replace(bulk.progress, phase=Phase.ASKED, asked_at=now))
 
 
@@ -135,14 +135,14 @@ def started(bulk: BulkIntent, operation: Gid | None, now: datetime) -> BulkProgr
 def found(
     bulk: BulkIntent, status: BulkOperationStatus | None, now: datetime
 ) -> BulkProgress | None:
-    """Go on with the operation whose reply was lost; if there is none it may be run again."""
+    """Continue an operation whose reply was lost; if it does not exist, it may be run again."""
     return _not_requested(bulk, now) if status is None else after_status(bulk, status, now)
 
 
 def after_status(
     bulk: BulkIntent, status: BulkOperationStatus, now: datetime
 ) -> BulkProgress | None:
-    """Go on to its answers, or wait longer; None if it ended and nobody can say what it did."""
+    """Continue with the results, or wait longer; None if it ended with an unknown result."""
     progress = replace(bulk.progress, phase=Phase.RUNNING, operation=status.id)
     if not status.is_over:
         return replace(progress, poll_at=later(bulk, now))
@@ -161,7 +161,7 @@ def failed(
     if step is BulkStep.RUN and (error is None or isinstance(error, push_results.NOT_DONE)):
         return _not_requested(bulk, at)
     if step is BulkStep.FETCH:
-        # The address of the answers is good for some days only; the shop tells another.
+        # The address of the results expires after some days; the shop then gives a new one.
         return replace(bulk.progress, phase=Phase.RUNNING, poll_at=at)
     return replace(bulk.progress, poll_at=at)
 
@@ -177,10 +177,10 @@ def judge(
     shop: Shop,
     now: datetime,
 ) -> tuple[list[Pushed], list[Change]]:
-    """Settle each line as an ordinary price write; return also those to be read back.
+    """Settle each result line as an ordinary price write; return also those to be read back.
 
-    A line without an answer may have been done. So may one that is to be sent again: the shop's
-    words do not tell them apart. What is not among the changes is settled, or gone.
+    A line without a result may have been executed. So may one with the verdict "again": the shop's
+    reply does not distinguish them. A line without a change is already settled, or deleted.
     """
     pushed, unsure = [], []
     for write, result in lines:
@@ -195,7 +195,7 @@ def judge(
 
 
 def apart(changes: Iterable[Change], reason: str, now: datetime) -> list[Pushed]:
-    """Let prices for which bulk did not work go in ordinary calls: who failed is not chosen."""
+    """Send prices that failed in bulk by ordinary calls: `choose` skips changes that failed."""
     return [
         Pushed(change=change, retry_at=now, failures=change.failures + 1, error=reason)
         for change in changes
@@ -206,7 +206,7 @@ def _judge(
     change: Change, write: PriceWrite, result: WriteResult, shop: Shop, now: datetime
 ) -> Pushed:
     if change.applied is None or change.ids is None or change.ids.variant != write.variant:
-        # It was lost sight of meanwhile: this answer may be about another variant.
+        # The ids have changed meanwhile: this result may be about another variant.
         return Pushed(change=change, retry_at=now, failures=change.failures)
     push_batch = PushBatch(kind=WriteKind.PRICE, changes=[change], writes=[write])
     (pushed,) = push_results.after_write(push_batch, [result], shop, now)

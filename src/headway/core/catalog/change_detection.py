@@ -34,7 +34,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What the supplier said, in canonical form: plain decimals, mapped locations only."""
+    """A supplier quote in canonical form: plain decimals, mapped locations only."""
 
     list_price: Decimal | None
     net_price: Decimal | None
@@ -108,7 +108,7 @@ def observe(quote: Quote, terms: Terms) -> Observed:
 
 
 def desire(observed: Observed, terms: Terms) -> Desired | HeldQuote:
-    """Turn an observation into the shop's state, or hold it for a person (law L9)."""
+    """Compute the shop's state from an observation, or hold it for a person (law L9)."""
     price = observed.net_price if terms.basis == "net" else observed.price
     if observed.currency != terms.currency:
         return HeldQuote(
@@ -149,7 +149,7 @@ def round_price(price: Decimal, rounding: Rounding, *, upwards: bool = False) ->
 
 
 def _compare_at(observed: Observed, shown: Decimal, terms: Terms) -> Decimal | None:
-    """Return the list price to be crossed out, where ours is lower."""
+    """Return the list price to show as crossed out, if the shop's price is lower."""
     if terms.compare_at == "none" or not observed.list_price:
         return None
     listed = round_price(observed.list_price, "cent")

@@ -47,7 +47,7 @@ class SellerSettings:
     mass_approved_until: datetime | None = None
 
     def find_mass(self, listing: Listing, now: datetime) -> str | None:
-        """Say that one more move is too many, or that this listing is held for that already."""
+        """Return the reason if this change exceeds the mass limit or is already held for it."""
         approved_until = self.mass_approved_until
         if self.guard.share_max >= 1 or (approved_until is not None and approved_until > now):
             return None
@@ -62,7 +62,7 @@ class SellerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighed:
-    """What a read makes of a listing's states; a desired state of None is left as it is."""
+    """Result of applying a quote to a listing; a desired state of None does not change it."""
 
     desired: State | None = None
     proposed: State | None = None
@@ -103,12 +103,12 @@ def weigh(listing: Listing, observed: Observed, settings: SellerSettings, now: d
 
 
 def moves(old: State, new: State) -> bool:
-    """Return True if the price moves, or stock falls to zero: what the mass guard counts."""
+    """Return True if the price changes or stock falls to zero: what the mass guard counts."""
     return money(old, "price") != money(new, "price") or _empties(old, new)
 
 
 def has_moved_lately(listing: Listing, now: datetime) -> bool:
-    """Return True if a listing is among those that moved within the day."""
+    """Return True if the listing changed within the last day."""
     return listing.moved_at is not None and listing.moved_at > now - DAY
 
 
@@ -120,7 +120,7 @@ def is_same_offer(state: State, other: State) -> bool:
 
 
 def find_move(old: Decimal, new: Decimal, move_max: Decimal) -> str | None:
-    """Say that a price would move too far, if it would."""
+    """Return the reason if a price change exceeds the limit, otherwise None."""
     if abs(new - old) <= move_max * old:
         return None
     if old <= 0:

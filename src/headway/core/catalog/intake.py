@@ -33,12 +33,12 @@ IDS = {
 TIERS = {"free": 1, "starter": 2, "growth": 3, "pro": 4}
 WORTH = ("sales", "margin", "tier")
 COLUMNS = ("sku", "seller", "shop_sku", "title", *IDS, "family", "weight", *WORTH)
-# What we write beside a refused row, so that the file of refused rows can be mended and imported.
+# What we write beside a refused row, so that the file of refused rows can be fixed and imported.
 NOTES = ("line", "reason")
 
 # A weight compares parts. Within these bounds no arithmetic over it runs out of numbers.
 WEIGHT_MIN, WEIGHT_MAX = 1e-6, 1e6
-# What sold nothing may sell tomorrow: it counts as one in a hundred days, or as a hundredth earned.
+# A part without sales may sell tomorrow: it counts as one sale in 100 days, or 0.01 earned.
 WORTH_MIN = 0.01
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
@@ -49,8 +49,9 @@ ShopSkuForm = Literal["same", "base"]
 class ImportRow:
     """One usable row of an import; what the file does not give is None.
 
-    `family` is whom the part changes with. `weight` is what a minute of staleness costs compared
-    with other parts; `sales` (units a day), `margin` (money a unit) and `tier` are given instead.
+    `family` names the parts that change together. `weight` is what a minute of staleness costs,
+    compared with other parts; `sales` (units a day), `margin` (money a unit) and `tier` can be
+    given instead.
     """
 
     line: int
@@ -181,7 +182,7 @@ def read_rows(
 ) -> Iterator[ImportRow | RefusedRow]:
     """Read the rows of an import; raises InvalidError for a file that is unusable as a whole.
 
-    `only` refuses the rows of any other seller; `otherwise` is whose a row is that names none.
+    `only` refuses the rows of any other seller; `otherwise` is the seller of rows that name none.
     """
     records = _records(text_lines(lines))
     header = _header(next(records, (1, []))[1])
@@ -202,7 +203,7 @@ def read_at(part: ImportedPart, queue: SupplierQueue, now: datetime) -> datetime
 
 
 def fate(part: ImportedPart, expected_at: datetime | None, now: datetime) -> str:
-    """Say in a few words what has become of a part, or what it waits for."""
+    """Return a short text about the state of a requested part, or what it waits for."""
     words = [part.reason] if part.reason else []
     if part.status == "published":
         words = [part.shopify_product_id or ""]
@@ -238,7 +239,7 @@ def _title(text: str) -> str:
 
 
 def _number(text: str, *, is_above_0: bool = False) -> float:
-    # What float() reads beyond this nobody means: nan, 1_000, digits of another script.
+    # float() also accepts text that is not meant as a number: nan, 1_000, non-ASCII digits.
     number = float(text) if NUMBER.fullmatch(text) else math.nan
     if not 0 <= number <= WEIGHT_MAX or (is_above_0 and number == 0):
         bounds = "above 0 and up" if is_above_0 else "from 0"
@@ -255,12 +256,12 @@ def _tier(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """Quote what somebody typed, so that it neither fills the screen nor steers the terminal."""
+    """Quote user input: shortened, and without control characters for the terminal."""
     return repr(text if len(text) <= SLUG_CHARS_MAX else f"{text[:SLUG_CHARS_MAX]}…")
 
 
 def _records(lines: Iterable[str]) -> Iterator[tuple[int, list[str] | str]]:
-    """Yield the line at which each record begins, and its cells, or what is wrong with it."""
+    """Yield the first line number of each record with its cells, or its error."""
     reader = csv.reader(lines, strict=True)
     while True:
         line = reader.line_num + 1

@@ -1,7 +1,7 @@
 """What follows from a read of a listing: outcome, next due time, failures, parking, events.
 
 Only evidence about one SKU counts against it (law L8). A failed call goes through `suspicions`,
-which charges nobody unless bisecting has left a single suspect.
+which charges no listing until bisecting leaves a single suspect.
 """
 
 import math
@@ -64,8 +64,8 @@ class ListingEvent:
 class Settlement:
     """Everything that one read writes about one listing, in one transaction.
 
-    A desired state of None is left as it is; so are the held ones after a failure. `is_news` if
-    the shop shows it, or would if nobody had to approve: what a policy counts as a change.
+    A desired state of None changes nothing; held states also stay after a failure. `is_news` if
+    the shop shows the change, or would without an approval: what a policy counts as a change.
     """
 
     listing: Listing
@@ -90,7 +90,7 @@ class Settlement:
 
     @property
     def is_good_read(self) -> bool:
-        """Whether the supplier told us about this SKU."""
+        """True if the supplier's reply covers this SKU."""
         return self.outcome is not Outcome.FAILED
 
     @property
@@ -141,7 +141,7 @@ class Judge:
     def settle(
         self, listing: Listing, reply: Reply, now: datetime, settings: SellerSettings
     ) -> Settlement:
-        """Decide what a reply means for one of the listings that it was asked for."""
+        """Return the settlement of one listing of a call, given the reply."""
         quote = reply.quotes.get(listing.sku)
         if quote is not None:
             raw = None if listing.batch_id is None else reply.raw.get(listing.sku)
@@ -169,7 +169,7 @@ class Judge:
             error = staging.reason
             weighed = Weighed(held_reason=error)
             events += (ListingEvent(kind="publish_blocked", new=observed.as_json(), error=error),)
-        elif _is_held_anew(listing, weighed, events):
+        elif _is_new_hold(listing, weighed, events):
             new = weighed.proposed or observed.as_json()
             held = ListingEvent(
                 kind="change_held", old=listing.desired, new=new, error=weighed.held_reason
@@ -204,7 +204,7 @@ class Judge:
         )
         weighed = Weighed()
         beyond = count - self.rule.missing_confirmations
-        # Beyond, if the number was lowered meanwhile: whoever still shows stock shows none now.
+        # Above zero if the setting was lowered meanwhile: then withdraw stock that is still shown.
         if (shown := listing.desired) is not None and (
             beyond == 0 or (beyond > 0 and any(shown["quantities"].values()))
         ):
@@ -281,7 +281,7 @@ class Judge:
         if mass is None:
             return replace(weighed, desired=off), ()
         held = replace(weighed, desired=None, proposed=off, held_reason=mass)
-        if weighed.held_reason or not _is_held_anew(listing, held, ()):
+        if weighed.held_reason or not _is_new_hold(listing, held, ()):
             return held, ()
         return held, (ListingEvent(kind="change_held", old=old, new=off, error=mass),)
 
@@ -289,10 +289,10 @@ class Judge:
 def suspicions(
     listings: Sequence[Listing], seats: int, *, last_call_was_good: bool
 ) -> tuple[dict[str, int], list[Listing]]:
-    """After a failed call, return each listing's suspicion by id, and whoever stands convicted.
+    """After a failed call, return each listing's suspicion by id, and the convicted listings.
 
     A SKU is convicted when the supplier had just answered others, it was the only suspect in the
-    call, and it had failed as the only one before. The company of a convict stays as it was.
+    call, and it had failed as the only one before. The other listings of that call are unchanged.
     """
     alone_at = 1 + math.ceil(math.log2(seats))
     suspects = {listing.sku for listing in listings if is_suspect(listing.suspicion)}
@@ -334,8 +334,8 @@ def _stock_status(observed: Mapping[str, Any]) -> str:
     return "in stock" if any((observed.get("quantities") or {}).values()) else "out of stock"
 
 
-def _is_held_anew(listing: Listing, weighed: Weighed, events: tuple[ListingEvent, ...]) -> bool:
-    """Return True if what is held is another thing than before: each is told once."""
+def _is_new_hold(listing: Listing, weighed: Weighed, events: tuple[ListingEvent, ...]) -> bool:
+    """Return True if the held change is new, so that each is reported once."""
     if weighed.held_reason is None:
         return False
     if weighed.proposed is not None:
@@ -357,6 +357,6 @@ def _withdraw(
         event = ListingEvent(kind="not_listed", old=shown, new=empty)
         return Weighed(desired=empty, proposed=proposed), (event,)
     weighed = Weighed(proposed=empty, held_reason=mass)
-    if not _is_held_anew(listing, weighed, ()):
+    if not _is_new_hold(listing, weighed, ()):
         return weighed, ()
     return weighed, (ListingEvent(kind="change_held", old=shown, new=empty, error=mass),)

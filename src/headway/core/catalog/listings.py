@@ -53,7 +53,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """Nothing to do before `until`; `why` is what a person is told."""
+    """Nothing to do before `until`; `why` is the text shown to people."""
 
     until: datetime
     why: str = ""
@@ -73,7 +73,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What reads have told of how often a listing changes; old news counts less and less."""
+    """What reads show about how often a listing changes; old changes count less and less."""
 
     changes_seen: float = 0.0
     watched_days: float = 0.0
@@ -85,8 +85,8 @@ class Listing:
     """A claimed listing, with what is needed to settle it.
 
     `batch_id` names the batch in which it is being published, if it is. `value_weight` is what a
-    minute of staleness costs compared with other listings; `family` whom it may change with;
-    `swept_from` the due time of its own that it had before its family was swept.
+    minute of staleness costs compared with other listings; `family` the group it changes with;
+    `swept_from` its own due time before its family was swept.
     """
 
     id: str
@@ -120,9 +120,9 @@ class Listing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """What the supplier said about one SKU; quantities are by the supplier's location names.
+    """The supplier's quote for one SKU; quantities are by the supplier's location names.
 
-    Quotes that differ in words only are equal.
+    Quotes that differ only in their texts are equal.
     """
 
     sku: Sku

@@ -1,7 +1,7 @@
-"""What the next call to a shop should do, and what its answer means for each listing.
+"""Plan of the next call to a shop.
 
-A visit is planned from stored state alone, one call at a time: first what is unsure, then what must
-be known before writing, then writes. So a worker may vanish anywhere, and the next one goes on.
+A push is planned from stored state alone, one call at a time: first reads of unknown results, then
+reads needed before writing, then writes. If a worker dies at any point, the next one continues.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ PRICE_FACTS = ("price", "compare_at", "cost", "currency")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushBatch:
-    """One call: whom it is about and, if it writes, what; `is_drift_check` looks without need."""
+    """One call: its listings and, if it writes, the writes; a drift check only reads."""
 
     kind: WriteKind
     changes: Sequence[Change] = ()
@@ -72,7 +72,7 @@ class PushNeeds:
 
 
 def next_push_batch(push_lease: PushLease, *, handle: Callable[[str], str]) -> PushBatch | None:
-    """Return the one call that this visit should make; None when there is nothing to ask or say."""
+    """Return the next call of this push; None if there is nothing to read or write."""
     shop = push_lease.shop
     in_bulk = push_lease.bulk.skus if push_lease.bulk else frozenset()
     if push_lease.open:
@@ -109,7 +109,7 @@ def needs(change: Change, shop: Shop) -> PushNeeds:
         elif name not in shown and quantity > 0:
             unstocked[name] = quantity
     return PushNeeds(
-        # A shop that asks nothing may go on so until a person has decided, but is not told to.
+        # A price of zero may stay in the shop until a person decides, but is never written.
         price=(money(desired, "price") or 0) > 0
         and any(money(applied, fact) != money(desired, fact) for fact in PRICE_FACTS[:3]),
         status="status" in desired
@@ -121,15 +121,15 @@ def needs(change: Change, shop: Shop) -> PushNeeds:
 
 
 def confirmed(change: Change, applied: Mapping[str, Any], shop: Shop) -> Mapping[str, Any]:
-    """Return the state to store as applied: the desired one itself once nothing else is needed."""
+    """Return the state to store as applied: the desired one itself if nothing is left to write."""
     return applied if needs(replace(change, applied=applied), shop) else change.desired
 
 
 def as_applied(shown: Shown, change: Change, shop: Shop) -> dict[str, Any]:
-    """Write what a shop shows in the form of a desired state.
+    """Return what a shop shows in the form of a desired state.
 
-    A variant whose stock is not tracked sells whatever we say: it counts as having no price yet,
-    and what writes the price turns tracking on.
+    A variant without stock tracking ignores quantities: it counts as having no price yet, and the
+    price write turns tracking on.
     """
     names = {gid: name for name, gid in (shop.locations or {}).items()}
     applied: dict[str, Any] = {
@@ -168,7 +168,7 @@ def _search(changes: Sequence[Change], shop: Shop) -> PushBatch:
 
 
 def _unseen(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
-    """Look before writing: at whatever has no ids, or was never seen, or is to leave the shop."""
+    """Read before writing: listings without ids, never read, or to be taken off sale."""
     lost = [
         change
         for change in changes
@@ -265,7 +265,7 @@ def price_write(change: Change) -> PriceWrite:
 def _creations(
     changes: Sequence[Change], shop: Shop, handle: Callable[[str], str]
 ) -> Iterator[PushBatch]:
-    """Make what was looked for and is not there; an empty applied state says so."""
+    """Create products the shop does not have; an empty applied state marks them."""
     for change in changes:
         if change.ids or change.rival or change.draft is None or change.applied is None:
             continue
@@ -296,7 +296,7 @@ def _alike(changes: Sequence[Change]) -> list[Change]:
 
 
 def _cap(most: int, changes: Sequence[Change]) -> int:
-    """Halve a parcel with each failure of those in it, until the one at fault travels alone."""
+    """Halve a batch with each failure of its listings, until the faulty one is alone."""
     return max(1, most >> max((change.failures for change in changes), default=0))
 
 

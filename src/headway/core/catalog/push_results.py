@@ -1,4 +1,4 @@
-"""What a shop's answer means for each listing that the call was about.
+"""Result of a call to a shop for each of its listings.
 
 One bad product never blocks the others: each gets its own verdict, its own backoff, its own event.
 """
@@ -51,9 +51,9 @@ WORST = (
     WriteVerdict.AGAIN,
     WriteVerdict.DONE,
 )
-# A request that seems lost may still be on its way: the shop is asked only when it has arrived.
+# A request that seems lost may still arrive: wait until then before reading back.
 READ_BACK_AFTER = timedelta(seconds=5)
-# After these the shop has done nothing; after any other failure nobody can say.
+# After these errors the shop has done nothing; after any other the result is unknown.
 NOT_DONE = (UnsentError, ThrottledError, UnauthorizedError, PermanentError)
 # Longer than any bulk operation; its end wakes its listings.
 SLEEP = timedelta(days=2)
@@ -65,10 +65,10 @@ def backoff(failures: int) -> timedelta:
 
 
 def idle(push_lease: PushLease, now: datetime) -> list[Pushed]:
-    """Settle listings of which the shop already shows all that it can.
+    """Settle listings for which the shop needs no further write.
 
-    One whose shop SKU is another part's must not be mistaken for that. One that only lacks the
-    price which is on its way in bulk sleeps until that has ended.
+    A listing whose shop SKU belongs to another part is refused. A listing that lacks only a price
+    that a bulk operation is writing waits until that has ended.
     """
     if push_lease.open or push_lease.shop.locations is None:
         return []
@@ -94,14 +94,14 @@ def idle(push_lease: PushLease, now: datetime) -> list[Pushed]:
 
 
 def lacks_only_price(change: Change, shop: Shop) -> bool:
-    """Return True if nothing can be written to a listing but its price."""
+    """Return True if only the price of a listing is left to write."""
     need = needs(change, shop)
     has_stock = bool(need.stock or need.unstocked)
     return need.price and not need.status and (not has_stock or waits_for_price(change, need))
 
 
 def unsure(push_batch: PushBatch, now: datetime) -> list[Pushed]:
-    """Let the listings of a write whose answer was lost wait a moment, then be read back."""
+    """Schedule a read-back of the listings of a write whose reply was lost."""
     return [
         Pushed(change=change, retry_at=now + READ_BACK_AFTER, failures=change.failures)
         for change in push_batch.changes
@@ -111,7 +111,7 @@ def unsure(push_batch: PushBatch, now: datetime) -> list[Pushed]:
 def after_find(
     push_batch: PushBatch, variants: FoundVariants, shop: Shop, now: datetime
 ) -> list[Pushed]:
-    """Adopt what has exactly this SKU; what is not there is created, or reported."""
+    """Adopt variants with exactly this SKU; create or report those that do not exist."""
     pushed = []
     for change in push_batch.changes:
         shown = variants.shown.get(change.shop_sku, ())
@@ -136,10 +136,10 @@ def after_find(
 def after_read(
     push_batch: PushBatch, shown: Sequence[Shown | None], shop: Shop, *, repairs: bool
 ) -> list[Pushed]:
-    """Believe the shop: what it shows is what was applied, by whomever.
+    """Store what the shop shows as the applied state, whatever its origin.
 
-    A patrol only looks. Stock that is lower than ours was sold, and is left alone; any other
-    difference is drift, reported and, with `repairs`, written again.
+    A drift check only reads. Lower stock in the shop was sold, and is accepted; any other
+    difference is drift: it is reported and, with `repairs`, written again.
     """
     pushed = []
     for change, variant in zip(push_batch.changes, shown, strict=True):
@@ -155,7 +155,7 @@ def after_read(
 def after_write(
     push_batch: PushBatch, results: Sequence[WriteResult], shop: Shop, now: datetime
 ) -> list[Pushed]:
-    """Settle each listing by the worst that was said about any of its writes."""
+    """Settle each listing by the worst result of any of its writes."""
     answers: dict[str, list[tuple[Write, WriteResult]]] = {}
     for write, answer in zip(push_batch.writes, results, strict=True):
         answers.setdefault(write.sku, []).append((write, answer))
@@ -166,7 +166,7 @@ def after_write(
 
 
 def summary(pushed: Sequence[Pushed]) -> str:
-    """Say in a few words what a write came to."""
+    """Return a short summary of a write's results."""
     trouble = [result.error for result in pushed if result.error]
     return f"{len(pushed) - len(trouble)} of {len(pushed)} done" + "".join(
         f"; {text}" for text in trouble[:1]
@@ -176,7 +176,7 @@ def summary(pushed: Sequence[Pushed]) -> str:
 def refuse_all(push_batch: PushBatch, reason: str, now: datetime) -> list[Pushed]:
     """Settle a call that the shop will never take: alone it is refused, else it is sent smaller."""
     if len(push_batch.changes) == 1:
-        # A patrol has looked, and goes on to the others.
+        # A drift check counts it as verified, and continues with the others.
         return [
             replace(
                 _refused(push_batch.changes[0], reason, now), is_verified=push_batch.is_drift_check
@@ -240,7 +240,7 @@ def _priced(write: PriceWrite, change: Change) -> dict[str, Any]:
 
 
 def _adopted(change: Change, shown: Shown, shop: Shop) -> Pushed:
-    """Take over what the shop shows, ids and all."""
+    """Store what the shop shows, including its ids."""
     applied = as_applied(shown, change, shop)
     after = confirmed(change, applied, shop)
     events: tuple[ListingEvent, ...] = ()
@@ -250,7 +250,7 @@ def _adopted(change: Change, shown: Shown, shop: Shop) -> Pushed:
     elif change.ids != shown.ids:
         events = (ListingEvent(kind="ids_resolved", new={"shopify_variant_id": shown.ids.variant}),)
     elif after is change.desired and change.applied:
-        # A write whose answer was lost had arrived after all.
+        # A write whose reply was lost had succeeded.
         events = (ListingEvent(kind="shopify_updated", old=change.applied, new=after),)
     leaves_sale = change.desired.get("status") == ProductStatus.DRAFT
     is_first_look = change.applied is None or "status" not in change.applied
@@ -271,7 +271,7 @@ def _adopted(change: Change, shown: Shown, shop: Shop) -> Pushed:
 
 
 def _guarded(pushed: Pushed, shown: Shown, shop: Shop) -> Pushed:
-    """Hold a first price that is far from what the shop asks now: a person decides (law L9)."""
+    """Hold a first price that is far from the shop's current price (law L9)."""
     change = pushed.change
     if not change.is_first or shop.guard_move is None:
         return pushed
@@ -297,8 +297,8 @@ def _guarded(pushed: Pushed, shown: Shown, shop: Shop) -> Pushed:
 def _drift_checked(change: Change, shown: Shown, shop: Shop, *, repairs: bool) -> Pushed:
     applied, before = as_applied(shown, change, shop), change.applied or {}
     has, had = applied["quantities"], before.get("quantities") or {}
-    # What the merchant keeps at other places is none of our business; a place of ours where the
-    # part is not stocked has come into the shop since, or was taken out of it by hand.
+    # Stock at unmapped locations is the merchant's own. A mapped location where the part is not
+    # stocked was added to the shop since, or the part was removed there by hand.
     has_drifted = any(
         money(applied, fact) != money(before, fact) for fact in PRICE_FACTS[:3]
     ) or any(
@@ -341,7 +341,7 @@ def _misjudged(change: Change, reason: str, now: datetime) -> Pushed:
 
 
 def _unclear(change: Change, now: datetime, *, is_alone: bool) -> Pushed:
-    """Look for it with fewer others, so that more of what the search finds is seen."""
+    """Search for it in a smaller batch, so that the reply holds more of its matches."""
     if not is_alone:
         return _again(change, "the search found too much")
     reason = f"too many SKUs in the shop look like {change.shop_sku}; import it with its three ids"

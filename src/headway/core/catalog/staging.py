@@ -12,7 +12,7 @@ from headway.core.catalog.listings import Quote
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staging:
-    """What one read makes of a row of `product_staging`, in its columns, and the raw line."""
+    """A row of `product_staging` after a read, in its columns, and the raw quote."""
 
     status: Literal["normalized", "blocked", "failed"]
     reason: str = ""
@@ -63,7 +63,7 @@ def stage(
 
 
 def _unmapped(quote: Quote, terms: Terms) -> str | None:
-    """Say that all stock is where the shop does not sell from; no stock anywhere is none of it."""
+    """Return a message if there is stock, but only at unmapped locations; otherwise None."""
     places = sorted(place for place, quantity in quote.quantities.items() if quantity > 0)
     if not places or any(place in terms.locations for place in places):
         return None

@@ -1,4 +1,4 @@
-"""The words of the storefront as values: what a shop shows, what is written to it, what it said.
+"""Values of the storefront: what a shop shows, what is written to it, and its results.
 
 Quantities are by the shop's location names here and in the tables; only the connector and what is
 sent know the ids of a shop.
@@ -42,13 +42,13 @@ class WriteKind(StrEnum):
 
 
 class WriteVerdict(StrEnum):
-    """What the shop said about one item of a call."""
+    """Result of one item of a call."""
 
     DONE = "done"
     STALE = "stale"  # another value was there than we believed: read it back
     UNKNOWN = "unknown"  # no such id: find the product again by its SKU
     UNSTOCKED = "unstocked"  # not stocked at that location: activate it there
-    REFUSED = "refused"  # never as it is; the reason says why
+    REFUSED = "refused"  # will never be accepted as is; see the reason
     AGAIN = "again"  # not done, through no fault of its own: send it again
 
 
@@ -56,7 +56,7 @@ class WriteVerdict(StrEnum):
 class Shop:
     """A seller's shop: its account, its locations (name to id), and the guard on its prices.
 
-    Locations are None while the shop has not told them lately.
+    Locations are None until they were read recently.
     """
 
     id: str
@@ -144,7 +144,7 @@ Write = StockWrite | PriceWrite | StatusWrite | Creation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteResult:
-    """What the shop said about one write; `shown` where it told what it shows now."""
+    """Result of one write; `shown` if the reply includes the new state."""
 
     verdict: WriteVerdict
     reason: str = ""
@@ -153,7 +153,7 @@ class WriteResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a call cost in points, and how the shop's bucket stands; None where it was not said."""
+    """The points a call cost, and the level of the shop's bucket; None if not reported."""
 
     requested: float
     actual: float | None = None
@@ -187,8 +187,8 @@ class Draft:
 class Change:
     """A listing whose shop differs, or may differ, from what is desired.
 
-    `is_first` until anything was ever confirmed of it: its price in the shop is not yet ours. A
-    `rival` is another part that has its shop SKU already.
+    `is_first` until any write was confirmed: its price in the shop is not yet ours. A `rival` is
+    another part that already has its shop SKU.
     """
 
     user_id: SellerId
@@ -224,14 +224,14 @@ class Phase(StrEnum):
     NEW = "new"
     STAGED = "staged"  # there is a place for the file
     UPLOADED = "uploaded"
-    ASKED = "asked"  # the shop was told to run it; what it said is not known
+    ASKED = "asked"  # the request to run it was sent; its reply is unknown
     RUNNING = "running"
     COMPLETED = "completed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadTarget:
-    """Where a file may be uploaded, and what must go with it; whoever has it may upload."""
+    """Where to upload a file, and the form fields it needs; it grants access, so keep it secret."""
 
     url: str
     parameters: tuple[tuple[str, str], ...] = field(repr=False)
@@ -244,9 +244,9 @@ class UploadTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkProgress:
-    """What the next call of a bulk operation needs to know, and when it is due.
+    """Stored progress of a bulk operation, and when its next call is due.
 
-    `asked_at` is since when the shop may be running it; `url` is where its answers are.
+    `asked_at` is when the request to run it was sent; `url` is the address of its results.
     """
 
     phase: Phase = Phase.NEW
@@ -290,10 +290,10 @@ class FoundVariants:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """Everything that one visit writes about one listing, in one transaction.
+    """Everything that one push writes about one listing, in one transaction.
 
-    What is None is left as it is. Where `applied` equals the newest desired state nothing is left
-    to push; else the listing is due again: at `retry_at` unless its desired state has moved on.
+    None changes nothing. If `applied` equals the newest desired state, nothing is left to push;
+    otherwise the listing is due again at `retry_at`, or at once if its desired state has changed.
     With a reason to hold, `desired` takes the place of a desired state that becomes a proposal.
     """
 

@@ -38,7 +38,7 @@ class LimiterVerbs(Protocol):
     def run(
         self, keys: tuple[str, ...], transition: Transition[T], report: CallReport | None = None
     ) -> T:
-        """Lock the keys, read the clock, apply the transition, keep what it says, answer."""
+        """Lock the keys, read the clock, apply and store the transition, return its answer."""
 
     def status(self, key: str) -> LimitStatus:
         """Return what a person is shown of one key."""
@@ -61,9 +61,9 @@ class LimiterVerbs(Protocol):
     ) -> Permit | Rejected:
         """Queue for a start time; refuse at once when the wait would be too long.
 
-        With `begins` a permit whose start is now has begun, and says so. `leave` is how many units
+        With `begins`, a permit whose start is now has begun (`granted`). `leave` is how many units
         of a quota must stay free for others. `after` is a call on these keys that was sent and has
-        ended as `report` says: it is settled with this, whatever the answer.
+        ended as `report` says: it is settled by this operation, whatever the answer.
         """
         request = Request(
             id=self.ids(),
@@ -111,7 +111,7 @@ class LimiterVerbs(Protocol):
         report: CallReport | None = None,
         seen: Observation | None = None,
     ) -> None:
-        """Say how the call ended, and what its reply said of the meter.
+        """Settle the call: store how it ended, and what its reply reported about the meter.
 
         `is_late` when it may still arrive after our finish.
         """
@@ -160,7 +160,7 @@ class LimiterVerbs(Protocol):
         )
 
     def observe(self, key: str, observation: Observation, *, permit: Permit | None = None) -> None:
-        """Correct a meter by what a reply said; name the reply's permit if it is not settled."""
+        """Correct a meter from a reply; name the reply's permit if it is not settled."""
         self.run(
             transitions.find_keys(self.resources, [key]),
             lambda states, now_us: transitions.observe(
@@ -173,7 +173,7 @@ class LimiterVerbs(Protocol):
         )
 
     def pause(self, key: str, seconds: float, reason: str) -> None:
-        """Let nothing start for a while, longer if already so."""
+        """Block new calls for a while; a longer pause stays."""
         share = PAUSE_JITTER * self.jitter.random() if self.jitter else 0
         length_us = to_us(seconds * (1 + share))
         self.run(

@@ -1,4 +1,4 @@
-"""Whether a supplier is believed to answer: closed, open, or due for one probe."""
+"""The circuit breaker of a supplier: closed, open, or due for one probe."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta

@@ -1,10 +1,9 @@
-"""How a platform's day is shared by sellers who want more of it than there is.
+"""How a platform's daily quota is shared by sellers whose demand exceeds it.
 
-What is used of a rolling day comes back only a day later, so whoever takes all that is free now
-leaves the others without for hours. Therefore it is known beforehand how many calls a day the jobs
-want at their intervals, the paid ones are planned for first, and intervals are stretched until the
-plan fits: all go on, evenly, and those who pay at their pace. A little is planned for nobody: for
-webhooks, tries again, and history.
+Use of a rolling day is free again only a day later, so a seller who takes all that is free now
+blocks the others for hours. Therefore the demand of all jobs at their intervals is planned ahead:
+paid jobs first, and intervals are stretched until the plan fits. All jobs continue evenly, paid
+ones at their own pace. A small part is not planned: it is left for webhooks, retries and history.
 """
 
 from collections.abc import Mapping
@@ -36,7 +35,7 @@ PATIENCE = {DayShare.PAID: timedelta(0), DayShare.FREE: DAY / 2, DayShare.HISTOR
 
 
 def share_of(tier: Tier, job_type: JobType) -> DayShare:
-    """Return whose part a job uses."""
+    """Return the share that a job uses."""
     if job_type is JobType.BACKFILL:
         return DayShare.HISTORY
     return DayShare.PAID if tier.is_paid else DayShare.FREE
@@ -44,7 +43,7 @@ def share_of(tier: Tier, job_type: JobType) -> DayShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayPlan:
-    """A day's calls: the limit, and how many are wanted at everybody's intervals."""
+    """A day's calls: the limit, and the demand at all jobs' intervals."""
 
     limit: float
     wanted: Mapping[DayShare, float]
@@ -65,9 +64,9 @@ class DayPlan:
     def leave(
         self, share: DayShare, used: Mapping[DayShare, float], waited: timedelta = timedelta(0)
     ) -> float:
-        """Return how much a job leaves to others: what these have not yet used of their plan.
+        """Return how much a job leaves to others: the unused part of their plan.
 
-        Whoever has waited for too long leaves nothing.
+        A job that has waited too long leaves nothing.
         """
         if waited >= PATIENCE[share]:
             return 0.0

@@ -1,15 +1,15 @@
-"""How long to keep still, so that error replies stay a small share of all replies.
+"""How long to pause, so that error replies stay a small share of all replies.
 
-Printify asks for less than 5 % and does not say over how long; a day is taken. All statuses from
-400 on count, refusals to hurry too. What may still go wrong is spread over the time ahead: the less
-is left, the longer is each pause. Once nothing is left, one call an hour asks whether it is over.
+Printify requires less than 5 % and does not name a period; Headway uses a day. All statuses from
+400 on count, including 429. The remaining errors are spread over the time ahead: the fewer are
+left, the longer is each pause. Once none is left, one call an hour checks whether errors persist.
 """
 
 from datetime import timedelta
 
 SPAN = timedelta(hours=24)
 LIMIT_PERCENT, BRAKE_PERCENT = 5, 4
-# Fewer calls say nothing: the first of them may well be an error.
+# Fewer calls are too small a sample: the first of them may well be an error.
 CALLS_MIN = 20
 PAUSE_MAX_S = 3600.0
 

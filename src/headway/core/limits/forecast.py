@@ -1,8 +1,8 @@
-"""What a rolling quota will look like in the hours to come, if people go on as they do.
+"""Forecast of a rolling quota for the next hours, if demand stays as it is.
 
-Each use leaves the window some time after it was made, and at a known instant. What is wanted
-meanwhile is a guess: as much as in the same hours of the last day or, where that is not known, as
-in the hours that are. The room foretold is never more than the window gives.
+Each use leaves the window at a known instant. The demand until then is an estimate: as much as in
+the same hours of the last day or, where that is unknown, as in the known hours. The forecast never
+exceeds what the window allows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from headway.core.reasons import format_time
 HOUR = timedelta(hours=1)
 HOURS = 24
 DAY = HOURS * HOUR
-# Nothing can be done with less than one call.
+# Less than one call is of no use.
 CALL = 1.0
 # Sums of fractions are not exact; a millionth of a call is none.
 NOTHING = 1e-6
@@ -86,10 +86,10 @@ def foretell(
     wanted: Sequence[float],
     now: datetime,
 ) -> Forecast:
-    """Play the next day: uses leave, what is wanted is used as far as there is room.
+    """Simulate the next day: uses leave the window, demand is served while there is room.
 
-    `wanted` is by hour from now on. What is reserved counts as used at once, and is the first of
-    what the hour wants. What is used from now on stays until the day is over.
+    `wanted` is the demand by hour from now on. Reservations count as used at once, and as the first
+    part of the hour's demand. What is used from now on stays until the day is over.
     """
     leaving = sorted((max(use.leaves_at, now), use.amount) for use in uses if use.leaves_at > now)
     level = sum(amount for _, amount in leaving) + reserved
@@ -130,7 +130,7 @@ def _until(room: float, rate: float, span: timedelta) -> timedelta:
 
 
 def say(forecast: Forecast, now: datetime) -> str:
-    """Write what a person wants to know of it: is it enough, and if not, from when to when."""
+    """Return a sentence for people: whether the quota is enough and, if not, from when to when."""
     if forecast.spent_at is None:
         return "enough for the next 24 h, if people go on as they do"
     spent = (

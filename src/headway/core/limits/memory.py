@@ -50,7 +50,7 @@ class MemoryLimiter(LimiterVerbs):
     def run(
         self, keys: tuple[str, ...], transition: Transition[T], report: CallReport | None = None
     ) -> T:
-        """Apply the transition at the present instant and keep what it says."""
+        """Apply the transition at the current instant and store its states."""
         del report  # the ledger in memory keeps times and costs only
         present = (self._clock.monotonic(), at_us(self._clock.now()))
         opened = enter(

@@ -1,6 +1,6 @@
-"""Who goes before whom, and when each would start: the queue of one resource.
+"""The queue of one resource: the order of its permits, and when each would start.
 
-Also what beginning and ending a call does to its meters. Every start is a forecast until `begin`.
+Also how the begin and end of a call change its meters. Every start is a forecast until `begin`.
 """
 
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ def ahead_of(asker: Waiting, state: LimitState, now_us: int) -> list[Waiting]:
 def find_start_us(resource: Resource, state: LimitState, asker: Waiting, now_us: int) -> int:
     """Return when this permit may start on this key, after all permits ahead of it.
 
-    Who sleeps until a promised time does not stop one who is awake and delays nobody: else
-    promises made before the queue shrank would leave slots empty.
+    A permit that sleeps until its promised start does not block an awake permit that delays no
+    other: otherwise promises made before the queue shrank would leave slots empty.
     """
     ahead = ahead_of(asker, state, now_us)
     start_us = plan(resource, state, [*ahead, asker], now_us)[-1]

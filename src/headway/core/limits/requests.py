@@ -57,7 +57,7 @@ BeginResult = Granted | NotYet | Expired
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What a reply's headers say of a bucket or quota; None where they are silent."""
+    """What a reply's headers report about a bucket or quota; None for missing headers."""
 
     used: float
     capacity: float | None = None
@@ -77,7 +77,7 @@ class CallReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked of `reserve`; class 0 is the best, `leave` is left to others of a quota."""
+    """Arguments of `reserve`; priority 0 is the highest, `leave` of a quota is left to others."""
 
     id: str
     keys: tuple[str, ...]
@@ -93,7 +93,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitStep(Generic[T]):
-    """What a transition gives: the states it changed, the answer, and notes for the ledger."""
+    """Result of a transition: the states it changed, the answer, and ledger entries."""
 
     answer: T
     states: Mapping[str, LimitState] = field(default_factory=dict)

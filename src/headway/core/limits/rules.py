@@ -1,7 +1,7 @@
-"""The three kinds of limit a provider sets, and when each would let a call of some cost begin.
+"""The three kinds of limit a provider sets, and when each allows a call of some cost to begin.
 
 Every instant is an int of microseconds, so that comparisons are exact. A rule answers with the
-earliest instant, whatever `now` is; it never says how long to wait.
+earliest instant, whatever `now` is; it never returns a wait time.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ def to_us(seconds: float) -> int:
 class LimitedCall:
     """A permitted call; `arrived_us` is the upper bound of its arrival, None while in flight.
 
-    `leave` is what its holder leaves of a quota to others when it asks for more.
+    `leave` is what its holder leaves of a quota to others when it requests more.
     """
 
     id: str
@@ -44,8 +44,8 @@ class LimitedCall:
 class Window:
     """At most `limit` calls in any closed span, and `gap_s` between two, as they arrive.
 
-    The anchor says until when a call may have arrived: `finish` trusts nothing, `cap` trusts that
-    none arrives later than `jitter_s` after its begin, `start` does not wait for the finish at all.
+    The anchor is the latest time a call may have arrived: `finish` assumes nothing, `cap` assumes
+    that none arrives later than `jitter_s` after its begin, `start` does not wait for the finish.
     """
 
     limit: float
@@ -59,7 +59,7 @@ class Window:
         capped = call.begun_at_us + to_us(self.jitter_s)
         if self.anchor == "start":
             return capped
-        # In flight counts as arriving now: nothing is admitted on the strength of a forecast.
+        # A call in flight counts as arriving now: no call is admitted because of a forecast.
         latest = max(call.begun_at_us, now_us) if call.arrived_us is None else call.arrived_us
         return min(latest, capped) if self.anchor == "cap" else latest
 
@@ -145,8 +145,8 @@ class QuotaUse:
 class Quota:
     """At most `limit` units in a span: rolling, or by calendar from the epoch, in UTC.
 
-    Use is counted in time buckets; a bucket that is partly past still counts in full. Whoever asks
-    says how many units it leaves to others.
+    Use is counted in time buckets; a bucket that is partly past still counts in full. A request
+    names how many units it leaves to others.
     """
 
     limit: float

@@ -1,6 +1,6 @@
-"""What a limiter remembers of one resource, as a value, and how time alone changes it.
+"""The state of a limiter for one resource, as a value, and how time alone changes it.
 
-Also its JSON form. Nothing here decides who goes first; that is `core.limits`.
+Also its JSON form. The order of permits is decided in `core.limits.queue`.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ def instant(us: int) -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A permit not yet begun; `not_before_us` is what its other keys last said."""
+    """A permit not yet begun; `not_before_us` is the latest start on its other keys."""
 
     id: str
     sequence: int
@@ -76,7 +76,7 @@ class LimitState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerCall:
-    """One line of the ledger: a call that was permitted, and what became of it."""
+    """One entry of the ledger: a call that was permitted, and its outcome."""
 
     permit_id: str
     key: str
@@ -92,7 +92,7 @@ class LedgerCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """A call that is over: what the ledger shall say of it."""
+    """A call that is over: what the ledger stores about it."""
 
     permit_id: str
     key: str
@@ -105,7 +105,7 @@ Note = LedgerCall | Ended
 
 
 def hold(state: LimitState, until_us: int, reason: str) -> LimitState:
-    """Let nothing start before that instant; a longer pause stays."""
+    """Block new calls until that instant; a longer pause stays."""
     if until_us <= state.paused_until_us:
         return state
     return replace(state, paused_until_us=until_us, pause_reason=reason)
@@ -128,9 +128,9 @@ def distrust(resource: Resource, state: LimitState, now_us: int) -> LimitState:
 
 
 def shift(resource: Resource, state: LimitState, jump_us: int, now_us: int) -> LimitState:
-    """Undo a jump of the clock: what came before it is not that much older.
+    """Undo a jump of the clock: shift earlier instants by the same amount.
 
-    Nothing done is moved past now, so several processes may notice the same jump.
+    No past instant is moved beyond now, so several processes may handle the same jump.
     """
     calls = []
     for call in state.calls:

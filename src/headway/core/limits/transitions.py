@@ -1,6 +1,6 @@
 """Two-phase permits over several resources, as pure transitions.
 
-`reserve` gives a start time, `begin` commits to it, `settle` says how it ended. A transition takes
+`reserve` returns a start time, `begin` commits to it, `settle` ends the call. A transition takes
 the states of all keys of a permit and an instant, and returns new states, an answer and notes for
 the ledger. Stores add only a lock and a clock (`store.limits`, `core.limits_memory`).
 """
@@ -102,7 +102,7 @@ def enter(
     strange: Collection[str] = (),
     steps_us: Mapping[str, int] | None = None,
 ) -> LimitStep[int]:
-    """Open every operation: agree on one instant, the answer, and let time act on each key.
+    """Start every operation: agree on one instant, and apply the passage of time to each key.
 
     A key without a state, or `strange` because its store has another past, is distrusted; a key
     whose clock jumped ahead is paused, and its past made that much younger again.
@@ -181,7 +181,7 @@ def follow(
 def begin(
     resources: Resources, states: States, permit: Permit, now_us: int
 ) -> LimitStep[BeginResult]:
-    """Let the call go now if every rule of every key allows it and nobody better wants the slot."""
+    """Begin the call if all rules of all keys allow it and no permit ahead needs the slot."""
     waiting = {
         key: entry for key in permit.keys for entry in states[key].waiting if entry.id == permit.id
     }
@@ -216,10 +216,10 @@ def settle(
     seen: Observation | None = None,
     now_us: int,
 ) -> LimitStep[None]:
-    """Write down how the call ended; a second word on the same permit changes nothing.
+    """Store how the call ended; settling the same permit again changes nothing.
 
-    Without `actual` a call has used what it spent, or all it reserved if it never said. Unsent and
-    not begun, the permit leaves the queue. What the reply said of a meter corrects it.
+    Without `actual` a call has used what it spent, or all it reserved if it never reported. An
+    unsent permit that was not begun leaves the queue. `seen` corrects the meter from the reply.
     """
     changed: dict[str, LimitState] = {}
     notes: list[Note] = []
@@ -256,7 +256,7 @@ def spend(
 ) -> LimitStep[bool]:
     """Count a part of a quota's reservation as used: on every key, or not at all.
 
-    Nothing is counted beyond what is reserved, nor of a reservation that has lapsed. With `lease_s`
+    No more than the reservation is counted, and nothing once it has lapsed. With `lease_s`
     the reservation lives at least that much longer.
     """
     changed = {}
@@ -302,10 +302,10 @@ def observe(
     permit_id: str | None = None,
     now_us: int,
 ) -> LimitStep[None]:
-    """Correct the first quota, or the first bucket, by what a reply said.
+    """Correct the first quota, or the first bucket, from a reply.
 
-    A reply that names a restore rate, or meets a resource without quotas, speaks of the bucket.
-    Raised at once; lowered only after three replies in a row with nobody else in flight.
+    A reply with a restore rate, or for a resource without quotas, is about the bucket. The meter is
+    raised at once, and lowered only after three replies in a row with no other call in flight.
     """
     others = [call for call in state.calls if call.arrived_us is None and call.id != permit_id]
     if resource.quotas and observation.restore_per_s is None:
@@ -340,7 +340,7 @@ def observe(
 
 
 def pause(state: LimitState, key: str, *, until_us: int, reason: str) -> LimitStep[None]:
-    """Let nothing start on this key for a while; a longer pause stays."""
+    """Block new calls on this key for a while; a longer pause stays."""
     return LimitStep(answer=None, states={key: hold(state, until_us, reason)})
 
 
@@ -371,7 +371,7 @@ def _waiting(request: Request, sequence: int, now_us: int) -> Waiting:
 def _promise(
     states: States, entries: Mapping[str, Waiting], starts: Mapping[str, int]
 ) -> dict[str, LimitState]:
-    """Write the start into every key's queue, with what the other keys said."""
+    """Store the start in every key's queue, with the latest start on the other keys."""
     start_us = max(starts.values())
     promised = {}
     for key, entry in entries.items():
@@ -429,7 +429,8 @@ def _refuse_impossible(resources: Resources, states: States, request: Request) -
         resource, state = resources[key], states[key]
         rooms = [rule.limit for rule in resource.windows]
         for bucket, level in zip(resource.buckets, state.buckets, strict=True):
-            # What a reply taught binds nobody for ever: a cost beyond it waits for an empty meter.
+            # A limit learned from a reply must not block for ever: a cost above it waits until the
+            # meter is empty.
             rooms.append(max(bucket.room(level), bucket.capacity - bucket.headroom))
         for quota, use in zip(resource.quotas, state.quotas, strict=True):
             rooms.append(max(quota.room(use), quota.limit))

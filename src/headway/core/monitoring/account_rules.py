@@ -15,7 +15,7 @@ TOKEN_NOTICE = timedelta(days=7)
     "A shop, or a platform for everybody, does not answer: three calls in a row failed.",
     Severity.WARNING,
     link="/accounts",
-    # A shop is tried again some time after its platform answers others.
+    # Headway retries a shop some time after its platform answers other shops.
     suppressed_for=HOUR,
     measures={"shops_down": lambda metrics: sum(shop.is_connected for shop in metrics.connections)},
 )

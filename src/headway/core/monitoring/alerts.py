@@ -126,7 +126,7 @@ def alert_rule(
     expression: str = "",
     recent: str = "",
 ) -> Callable[[Check], AlertRule]:
-    """Turn a check into a rule that has the name of the function."""
+    """Return a decorator that makes a check a rule named like the function."""
     values = measures or {}
 
     def declare(check: Check) -> AlertRule:

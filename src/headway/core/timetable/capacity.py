@@ -95,7 +95,7 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What a policy makes of a catalog; shares are of the limit and of what is permitted.
+    """Expected result of a policy for a catalog; shares are of the limit and the permitted part.
 
     Without a number of seats for retries a day, they may go at any time.
     """
@@ -169,7 +169,7 @@ class Faster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """The whole answer to what a merchant asks."""
+    """The complete capacity report for a merchant."""
 
     products: int
     calls_per_min: float
@@ -189,7 +189,7 @@ class Capacity:
 def weigh_up(
     products: int, throughput: Throughput, policies: Sequence[Policy], *, add: int = 0
 ) -> Capacity:
-    """Answer for a catalog, and for one that grows by `add` parts."""
+    """Return the capacity report for a catalog, and for one that grows by `add` parts."""
     growth = None
     if add:
         minutes = onboarding_min(products, add, throughput)
@@ -220,7 +220,7 @@ def weigh_up(
 def expect_all(
     products: int, throughput: Throughput, policies: Iterable[Policy]
 ) -> tuple[Expected, ...]:
-    """Return what each of the once-a-day policies makes of a catalog, then `adaptive`."""
+    """Return the expected result of each once-a-day policy for a catalog, then `adaptive`."""
     daily = [expect_once_a_day(policy, products, throughput) for policy in policies]
     return (*daily, expect_adaptive(products, throughput))
 
@@ -239,7 +239,7 @@ def _faster(factor: int, products: int, throughput: Throughput) -> Faster:
 
 
 def row(products: int, throughput: Throughput) -> CapacityRow:
-    """Return what the documents' tables say of a catalog that is read once a day."""
+    """Return the figures of the documents' tables for a catalog that is read once a day."""
     calls = math.ceil(products / throughput.seats)
     return CapacityRow(
         products=products,
@@ -252,7 +252,7 @@ def row(products: int, throughput: Throughput) -> CapacityRow:
 
 
 def expect_once_a_day(policy: Policy, products: int, throughput: Throughput) -> Expected:
-    """Return what a policy makes of a catalog that reads each SKU once a day."""
+    """Return the expected result of a policy that reads each SKU once a day."""
     needed = math.ceil(products / throughput.seats)
     calls = min(needed, throughput.price_calls_per_day)
     fits = products <= throughput.products_max
@@ -272,7 +272,7 @@ def expect_once_a_day(policy: Policy, products: int, throughput: Throughput) -> 
 
 
 def expect_adaptive(products: int, throughput: Throughput) -> Expected:
-    """Return what `adaptive` makes of it: every call of its share, where it saves most."""
+    """Return the expected result of `adaptive`: all calls of its share, where they save most."""
     calls, seats_per_min = throughput.adaptive_calls_per_day, throughput.adaptive_seats_per_min
     has_reserve = products <= guard_ceiling(seats_per_min)
     cap_min = DEADLINE_MIN if has_reserve else DAY_MIN
@@ -313,7 +313,7 @@ def headroom(products: int, throughput: Throughput) -> Headroom:
 
 
 def breaks(throughput: Throughput, policies: Iterable[Policy]) -> list[Break]:
-    """Return what gives way as a catalog grows, the first first."""
+    """Return the limits a growing catalog reaches, in order."""
     hourly = throughput.seats_per_min * 60
     by_chance = (math.sqrt(hourly + (FULLEST / 2) ** 2) - FULLEST / 2) ** 2
     steps = [
@@ -372,7 +372,7 @@ def _stale(interval_min: float) -> float:
 
 
 def _retries_overflow(policy: Policy, products_max: int) -> int | None:
-    """Return the last thousand whose failures the windows carry; None if they carry them all."""
+    """Return the largest catalog whose retries fit the windows; None if all sizes fit."""
     for products in range(GROWS_BY, products_max, GROWS_BY):
         seats = retry_seats_per_day(policy, products)
         if seats is None:

@@ -5,7 +5,7 @@ It looks ahead: if too many listings would reach the deadline together, some of 
 
 from collections.abc import Mapping
 
-# Two hours before the 24 that the law allows, so that an outage of less breaks nothing.
+# Two hours before the 24 that the law allows, so that a shorter outage breaks no promise.
 DEADLINE_MIN = 22 * 60
 DAY_MIN = 24 * 60
 # Of the seats, so many are counted on; the rest is for failures and urgent priorities.
@@ -29,7 +29,7 @@ def terms(listings: int, seats_per_min: float) -> tuple[float, float]:
 def must(ages_min: Mapping[int, int], *, seats_per_min: float, seats: int) -> int:
     """Return how many of the oldest must be in the next call, of a histogram of ages by the minute.
 
-    `seats` is what the period has for which this is asked, one minute as a rule.
+    `seats` is the number of seats in the period, usually one minute.
     """
     deadline_min, reliable = terms(sum(ages_min.values()), seats_per_min)
     older, most = 0, 0.0
@@ -41,6 +41,6 @@ def must(ages_min: Mapping[int, int], *, seats_per_min: float, seats: int) -> in
 
 
 def safe_min(listings: int, oldest_age_min: float, seats_per_min: float) -> float:
-    """Return for how many minutes nobody can come near the deadline; if none, ask `must`."""
+    """Return for how many minutes no listing nears the deadline; if 0, call `must`."""
     deadline_min, reliable = terms(listings, seats_per_min)
     return deadline_min - oldest_age_min - listings / reliable

@@ -1,8 +1,8 @@
 """Families: listings that change together, and whether one of them just did so.
 
 A change of a member opens an episode: was it a price list that hit a share of the family, or a
-change of its own? Whoever is read next of the family tells. How often it is a list, and what share
-a list hits, is learned: in all families together, and in each.
+change of its own? The next reads of the family show it. How often it is a list, and what share a
+list hits, is learned: for all families together, and for each.
 """
 
 import math
@@ -37,7 +37,7 @@ def chances(odds: Odds) -> Odds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
-    """A change of one member, and what its companions have told since.
+    """A change of one member, and what reads of its companions have shown since.
 
     If it was a list, it came between `began_at` and `opened_at`. `asked` companions were to be
     swept so far, all of them if `asks_all`; `answered` counts those that were read.
@@ -69,7 +69,7 @@ class Episode:
         return min(1.0, max(0.0, (self.opened_at - read_at).total_seconds() / span))
 
     def after(self, *, read_at: datetime, own_chance: float, has_changed: bool) -> Self:
-        """Return the episode after a companion's answer that was last read before."""
+        """Return the episode after a read of a companion that was last read before it."""
         missed = self.missed_by(read_at)
         if missed <= 0:
             return self
@@ -155,7 +155,7 @@ class Family:
 
     @classmethod
     def from_json(cls, name: str, state: Mapping[str, Any]) -> Self:
-        """Return the family as the store kept it; another version's state counts for nothing."""
+        """Return the family from its stored state; state of another version is ignored."""
         if len(state.get("lists", ())) != len(SHARES):
             return cls(name=name)
         episode, counted_at = state["episode"], state["counted_at"]

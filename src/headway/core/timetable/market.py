@@ -1,7 +1,7 @@
-"""The market of seats: what a look at a listing is worth, and the going price of a seat.
+"""The market of seats: what a read of a listing is worth, and the current price of a seat.
 
 `rates` learns how often listings change, `families` who changes together, and
-`policies.adaptive` decides when to look.
+`policies.adaptive` decides when to read.
 """
 
 import math
@@ -18,7 +18,7 @@ DAY_MIN = 1440
 FEW = 1e-3
 # So close to 1 the number of changes is all rounding.
 LOST_MAX = 1 - 1e-12
-# A step of the price looks back so far at most: after an outage nobody knows the lag in between.
+# A price step covers this much time at most: after an outage the lag in between is unknown.
 STEP_MIN_MAX = 5.0
 PRICE_MIN, PRICE_MAX = 1e-9, 1e7
 
@@ -71,8 +71,8 @@ class Lesson:
 
     Counts are added to the market's, so that calls that end at once do not overwrite one another; a
     family is replaced.
-    `lag_min` is how late the last listing was that had a due time of its own; the price follows it.
-    Families in `spares` are no longer swept: whoever waits gets its own due time back.
+    `lag_min` is the lag of the last listing with its own due time; the price follows it.
+    Families in `spares` are no longer swept: their waiting listings get their own due time back.
     """
 
     lag_min: float | None = None
@@ -84,9 +84,9 @@ class Lesson:
 
 
 def worth(rate_per_day: float, age_min: float, weight: float = 1.0) -> float:
-    """Return the minutes of staleness that a look saves, compared with looking a little later.
+    """Return the minutes of staleness that a read saves, compared with reading a little later.
 
-    `weight * (1 - (1 + x) e^-x) / rate` with x changes expected since the last look.
+    `weight * (1 - (1 + x) e^-x) / rate` with x changes expected since the last read.
     """
     if rate_per_day <= 0 or age_min <= 0:
         return 0.0
@@ -97,7 +97,7 @@ def worth(rate_per_day: float, age_min: float, weight: float = 1.0) -> float:
 def look_after_min(
     rate_per_day: float, price: float, weight: float = 1.0, most_min: float = DEADLINE_MIN
 ) -> float:
-    """Return after how many minutes a look is worth its price, or `most_min` if that is sooner."""
+    """Return after how many minutes a read is worth its price, at most `most_min`."""
     if price <= 0:
         return 0.0
     if rate_per_day <= 0 or worth(rate_per_day, most_min, weight) <= price:
@@ -137,9 +137,9 @@ def _changes_for(lost: float) -> float:
 
 
 def initial_price(listings: int, seats_per_min: float, prior: Prior) -> float:
-    """Return the price at which the listings want as many seats as there are.
+    """Return the price at which demand equals the number of seats.
 
-    As long as the prior was never fitted, all listings look alike.
+    Until the prior is fitted, all listings have the same rate.
     """
     seats_each = seats_per_min / max(1, listings)
     if not prior.shares:

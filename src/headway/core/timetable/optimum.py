@@ -13,7 +13,7 @@ DAY_MIN = 1440.0
 SMALL = 0.01
 ROUNDS_MAX = 200
 CLOSE = 1e-10
-# Where nearly every read finds a change, a hair of price moves the turn by minutes.
+# Where nearly every read finds a change, a tiny price difference moves the interval by minutes.
 HAIR = 1e-14
 
 
@@ -66,7 +66,7 @@ def optimal_intervals(
     weights = [1.0] * count if weights is None else weights
     if count >= seats_per_min * cap_min:
         return [count / seats_per_min] * count
-    # Of the others every look is worth nothing, so they are read as seldom as they may be.
+    # Reads of the others are worth nothing, so they are read as seldom as allowed.
     moving = [
         (rate / DAY_MIN, weight)
         for rate, weight in zip(rates_per_day, weights, strict=True)
@@ -85,7 +85,7 @@ def optimal_intervals(
 
 
 def _price(moving: Sequence[tuple[float, float]], seats: float, cap_min: float) -> float:
-    """Return the price of a seat at which just these seats a minute are wanted.
+    """Return the price of a seat at which demand is this many seats a minute.
 
     Regula falsi in logarithms, where demand is nearly a line: a dozen rounds, not fifty.
     """
@@ -95,7 +95,7 @@ def _price(moving: Sequence[tuple[float, float]], seats: float, cap_min: float) 
         demand = sum(1 / _interval_min(rate, weight, price, cap_min) for rate, weight in moving)
         return math.log(demand / seats)
 
-    # At the worth of the best look at the cap's age only the cap wants seats, and those there are.
+    # At the worth of the best read at the cap's age, only the cap causes demand, which fits.
     high = math.log(max(_worth(rate, weight, cap_min) for rate, weight in moving))
     low, step = high, 2.0
     low_excess = high_excess = excess(high)
@@ -119,7 +119,7 @@ def _price(moving: Sequence[tuple[float, float]], seats: float, cap_min: float) 
 
 
 def _interval_min(rate_per_min: float, weight: float, price: float, cap_min: float) -> float:
-    """Return the age at which a look is worth the price, or the cap if that comes first."""
+    """Return the age at which a read is worth the price, or the cap if that comes first."""
     share = price * rate_per_min / weight
     if share >= 1:
         return cap_min
@@ -127,7 +127,7 @@ def _interval_min(rate_per_min: float, weight: float, price: float, cap_min: flo
 
 
 def _worth(rate_per_min: float, weight: float, age_min: float) -> float:
-    """Return the stale minutes that a look at this age saves, so far as it can be told ahead."""
+    """Return the expected stale minutes that a read at this age saves."""
     expected = rate_per_min * age_min
     if expected < SMALL:
         return weight * age_min * expected * (1 / 2 - expected * (1 / 3 - expected / 8))

@@ -1,4 +1,4 @@
-"""When the supplier did not answer, as the call ledger shows it: law L3 forgives that time."""
+"""Supplier outages, derived from the call ledger: law L3 excludes that time."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ ANSWERED = frozenset({"ok", *(step.value for step in AuthStep)})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedCall:
-    """A call of the ledger, as far as its end is known; `result` is None if nothing was learnt."""
+    """A call of the ledger, with its end if known; `result` is None if the outcome is unknown."""
 
     begun_at: datetime
     finished_at: datetime | None

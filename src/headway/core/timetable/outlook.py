@@ -1,4 +1,4 @@
-"""When a listing will be in a call: the queue played forward, by the rule that fills calls.
+"""When a listing will be in a call: a simulation of the queue with the rule that fills calls.
 
 Each call leaves when `departure` says and takes what `join_call` chooses. A listing that was read
 comes back when the policy makes it due again. As many of the listings read are taken to have

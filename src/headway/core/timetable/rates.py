@@ -26,7 +26,7 @@ DOUBT = 0.03
 # Three would do for most; but that all are alike must be found out within days.
 EM_STEPS = 10
 FORGET_DAYS = 45.0
-# A change that was certain tells nothing; beyond this many expected ones, it is.
+# A change that was certain is no evidence; beyond this many expected changes, it is certain.
 CERTAIN = 50.0
 
 
@@ -50,10 +50,10 @@ FIRST_SHARES = _first_shares()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
-    """How change rates are spread over the catalog; without shares, nothing is known yet."""
+    """Distribution of change rates over the catalog; without shares, it is not fitted yet."""
 
     shares: tuple[float, ...] = ()
-    # Each rate with its logarithm and that of its share, since every read asks for them.
+    # Each rate with its logarithm and that of its share, since every read needs them.
     _logs: tuple[tuple[float, float, float], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class Prior:
 
     @property
     def mean(self) -> float:
-        """Changes a day of a listing of which nothing is known."""
+        """Changes a day of a listing without evidence."""
         return _product(self.shares or FIRST_SHARES)
 
     def rate(self, evidence: Evidence) -> float:

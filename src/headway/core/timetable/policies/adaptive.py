@@ -1,7 +1,7 @@
-"""`adaptive`: spend every seat where it saves the most staleness, nobody older than a day.
+"""`adaptive`: use every seat where it saves the most staleness, no listing older than a day.
 
-A listing is due when a look at it is worth the going price of a seat. How often it changes is
-learned (`rates`), who changes with it too (`families`); the price follows the queue (`market`).
+A listing is due when a read is worth the current price of a seat. How often it changes is learned
+(`rates`), and which listings change with it (`families`); the price follows the queue (`market`).
 """
 
 from dataclasses import dataclass, field, replace
@@ -40,7 +40,7 @@ PLACE_SPREAD = timedelta(minutes=15)
 NUMBERS = 1 << 32
 # Not at once, though the deadline be near: what failed just now would fail again.
 RETRY_SOONEST = timedelta(minutes=5)
-# So many companions are asked while it is in doubt whether there was a list at all.
+# The number of companions to read while it is uncertain whether there was a list at all.
 SWEEP_SIZE = 8
 # From these odds on (e^0.5 : 1) a list is believed, and the whole family swept.
 BELIEVED = 0.62
@@ -50,7 +50,7 @@ LOOK_AFTER_MIN = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptive:
-    """Due when a look is worth its price; at the latest two hours before the deadline."""
+    """Due when a read is worth its price; at the latest two hours before the deadline."""
 
     name: str = "adaptive"
     slack: timedelta = timedelta(0)
@@ -69,7 +69,7 @@ class Adaptive:
         return Placement(hour_bucket=due.hour, minute_offset=due.minute, next_sync_at=due)
 
     def next_read(self, read: ReadResult) -> Next:
-        """Learn from the read, and look again when that will be worth the price."""
+        """Learn from the read, and return when the next one will be worth the price."""
         listing, market = read.listing, self.market
         evidence, read_at = listing.evidence, listing.last_successful_sync
         if read_at is not None:
@@ -194,7 +194,7 @@ class Adaptive:
         tally.hits_expected[index] += own_chance(rate, (read.at - read_at) / DAY)
 
     def _count_family(self, family: Family, in_call: list[ReadResult], tally: "_Tally") -> None:
-        """Go on with the family's episode, or open one, and say whom to sweep or to spare."""
+        """Continue the family's episode, or open one, and record what to sweep or spare."""
         in_call = [
             candidate for candidate in in_call if candidate.listing.last_successful_sync is not None
         ]
@@ -290,9 +290,9 @@ class _Tally:
 
 
 def _is_timely(read: ReadResult) -> bool:
-    """Return True if a listing boarded in its own time, so that its lag tells of the queue.
+    """Return True if a listing was in the call at its own due time, so its lag shows the queue's.
 
-    Whoever the guard pulled forward is marked by a due time before its last read.
+    A listing that the deadline guard moved forward has a due time before its last read.
     """
     listing = read.listing
     return (

@@ -39,7 +39,7 @@ class Opening:
 
 
 class HourSlots(OnceADay):
-    """A policy of hours; a subclass says which hour, when windows open, and what early means."""
+    """A policy of hours; a subclass decides which hour, when windows open, and what is early."""
 
     weighs_slots = True
     slack: timedelta
@@ -50,8 +50,8 @@ class HourSlots(OnceADay):
     ) -> datetime:
         """Return the first due time after now in this slot.
 
-        Within a slot a priority goes first, then a stable order; both are seconds, since whoever
-        is due first is served first.
+        Within a slot, listings with a priority go first, then a stable order; both are seconds,
+        since the listing that is due first is served first.
         """
         rank = PRIORITY_MAX - bounded(priority) + stable_number(sku) % 1000 / 1000
         place = rank * SECOND

@@ -10,7 +10,7 @@ from headway.core.timetable.market import Lesson, Market
 
 DAY = timedelta(days=1)
 HOURS = 24
-# Beyond this a priority changes nothing: it must not break a deadline.
+# A higher priority has no further effect: it must not break a deadline.
 PRIORITY_MAX = 10
 # What a call may need from its departure to its settlement, queues of the moment included.
 SERVICE = timedelta(minutes=10)
@@ -84,7 +84,7 @@ class Policy(Protocol):
 
     @property
     def name(self) -> str:
-        """The word by which settings and the command line choose it."""
+        """The name in settings and on the command line."""
 
     @property
     def slack(self) -> timedelta:
@@ -96,7 +96,7 @@ class Policy(Protocol):
 
     @property
     def age_max(self) -> timedelta:
-        """The oldest a good read may become while the supplier answers (law L3)."""
+        """The maximum age of a good read while the supplier answers (law L3)."""
 
     @property
     def is_eager(self) -> bool:
@@ -104,7 +104,7 @@ class Policy(Protocol):
 
     @property
     def weighs_slots(self) -> bool:
-        """Whether `place` looks at the catalog; counting it is not free."""
+        """True if `place` needs a count of the catalog, which is not free."""
 
     def place(self, sku: Sku, now: datetime, catalog: CatalogSummary = EMPTY) -> Placement:
         """Give a new listing its slot and first due time."""
@@ -113,7 +113,7 @@ class Policy(Protocol):
         """Return when a listing that was just read well is due again."""
 
     def chance(self, listing: Listing, at: datetime) -> float:
-        """Return how likely a look at this instant shows a change, as far as that moves it."""
+        """Return the probability that a read at this instant shows a change, if that matters."""
 
     def next_try(self, listing: Listing, now: datetime, backoff: timedelta) -> datetime:
         """Return when a listing that failed by itself is due again."""
@@ -128,7 +128,7 @@ class Policy(Protocol):
         """Return what one call taught about the market; None from a policy that has none."""
 
     def reason(self, listing: Listing, now: datetime) -> str:
-        """Say why a listing is read when it is."""
+        """Return the reason for a listing's due time."""
 
 
 def stable_number(text: str) -> int:
@@ -171,7 +171,7 @@ class OnceADay:
         return next_slot(now, hour_bucket, minute_offset - ahead)
 
     def chance(self, listing: Listing, at: datetime) -> float:
-        """Return 0: whatever a look shows, the next one is a day later."""
+        """Return 0: whatever a read shows, the next one is a day later."""
         del listing, at
         return 0.0
 
@@ -196,6 +196,6 @@ class OnceADay:
         return None
 
     def reason(self, listing: Listing, now: datetime) -> str:
-        """Say that everybody is read once a day."""
+        """Return the reason: every listing is read once a day."""
         del now
         return f"once a day, next {listing.next_sync_at:%H:%M}"

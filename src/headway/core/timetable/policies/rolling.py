@@ -38,7 +38,7 @@ class Rolling(OnceADay):
         )
 
     def next_read(self, read: ReadResult) -> Next:
-        """Return a day from now, whoever was read; a priority takes some minutes off."""
+        """Return a day from now for any listing; a priority makes it some minutes earlier."""
         ahead = timedelta(minutes=bounded(read.listing.sync_priority))
         return Next(next_sync_at=read.at + DAY - ahead, evidence=read.listing.evidence)
 

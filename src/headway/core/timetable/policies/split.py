@@ -8,7 +8,7 @@ from headway.core.timetable.policies.hours import HourSlots, Opening
 from headway.core.timetable.policies.policy import EMPTY, HOURS, CatalogSummary, Placement
 
 HALF_HOUR = timedelta(minutes=30)
-# By now retries have gone: whoever boards so shortly before its slot boards for it.
+# Retries are done by now: a listing in a call this shortly before its slot is read for the slot.
 BRINK = timedelta(minutes=5)
 # From how many listings on a window has how many seats.
 SEATS_BY_SIZE = ((20_000, 150), (10_000, 100), (0, 50))
@@ -31,11 +31,11 @@ class Split(HourSlots):
         return self.placed(sku, hour_bucket, now)
 
     def is_served(self, ahead: timedelta) -> bool:
-        """Let a seat borrowed by the hour before stand for the slot, but not one by a retry.
+        """Return True if a seat borrowed from the hour before serves the slot; a retry's does not.
 
-        The hour has its first half for its slot, retries begin in the second. Whom a retry's call
-        takes along is read again at its slot, in a seat that is there anyway; else the next hour
-        would lack it, and scheduled calls would follow the retries.
+        The first half of an hour is for its slot, retries begin in the second. A listing in a
+        retry's call is read again at its slot, in a seat that exists anyway; otherwise the next
+        hour would lack it, and scheduled calls would follow the retries.
         """
         return HALF_HOUR < ahead <= self.early or ahead <= BRINK
 
