@@ -50,7 +50,7 @@ def seller_defaults(settings: Settings) -> SellerSettings:
 
 
 def seats_per_min(settings: Settings, pace: SupplierPace) -> float:
-    """Return how many SKUs a minute may be read, of the share of the limit that is ours."""
+    """Return how many SKUs a minute Headway may read, given its share of the limit."""
     return pace.calls_per_min * settings.budget_share * pace.seats
 
 

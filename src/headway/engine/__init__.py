@@ -1,1 +1,1 @@
-"""The line: tick, fetch and what they need from the outside, written as ports."""
+"""The engine: tick, fetch, push, pull, and the ports they need."""

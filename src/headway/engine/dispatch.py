@@ -41,13 +41,13 @@ class DispatchLeasesPort(Protocol):
     def rest(
         self, dispatch_lease: DispatchLease, *, wait: timedelta, carried: Carried | None = None
     ) -> bool:
-        """Release it until then, with what is carried; False if it was taken over."""
+        """Release a lease until then, with state to carry over; return False if it was lost."""
 
     def waking(self, *, limit: int) -> list[Subject]:
-        """Return those that carry something and whose time has come, the longest due first."""
+        """Return due leases with carried state, the longest due first."""
 
     def next_in(self) -> timedelta | None:
-        """Return how long until the next one that carries something is due; None if none does."""
+        """Return the time until the next lease with carried state is due; None if there is none."""
 
     def living(self, verb: Verb) -> list[Subject]:
         """Return those of a verb that need no message now."""
@@ -57,7 +57,7 @@ class DueSuppliers(Protocol):
     """Which suppliers beside the settings' wait for a worker."""
 
     def idle(self, now: datetime, *, limit: int) -> list[SupplierName]:
-        """Return those for which no worker was asked to come."""
+        """Return the subjects without a dispatched worker."""
 
 
 class DueShops(Protocol):
@@ -66,7 +66,7 @@ class DueShops(Protocol):
     def idle_shops(
         self, now: datetime, *, verified_before: datetime | None, limit: int
     ) -> list[Shop]:
-        """Return those of the due shops for which no worker was asked to come."""
+        """Return the due shops without a dispatched worker."""
 
 
 class DueJobs(Protocol):
@@ -95,12 +95,12 @@ Report = Callable[[str, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchRule:
-    """How long things last between workers, and how many are sent for at once.
+    """How long leases and messages last, and how many are sent at once.
 
-    `life` is the silence after which a message or a worker counts as lost; a tick is missed by all,
-    and sooner, after `tick_life`. A worker stays `time_slice` at one subject while others wait.
-    A wait up to `hop` is waited out by the message itself. The tick runs every `look`, and
-    sooner when something in hand is due.
+    `life` is the silence after which a message or a worker counts as lost, `tick_life` the shorter
+    one for a tick. A worker stays `time_slice` at one subject while others wait.
+    The message itself waits up to `hop`. The tick runs every `look`, and sooner when carried state
+    is due.
     """
 
     life: timedelta = timedelta(seconds=15)
@@ -284,7 +284,7 @@ class TickLoop:
         return self._dispatch_lease is not None
 
     def _candidates(self, now: datetime) -> list[Subject]:
-        """Return what a message may be needed for: what is due, or carries something that is."""
+        """Return subjects that may need a message: due ones, or those with due carried state."""
         every = self._verify_every
         verified_before = None if every is None else now - every
         shops = self._shops.idle_shops(

@@ -1,6 +1,6 @@
-"""Explain: which rule holds a listing back, until when, in a sentence a merchant understands.
+"""Explain: which rule delays a listing, until when, in a sentence a merchant understands.
 
-Law L13: whatever a row's state there is an answer, and a waiting row's answer names an instant.
+Law L13: every state of a row has an answer, and a waiting row's answer names an instant.
 """
 
 from dataclasses import replace

@@ -357,10 +357,10 @@ class Fetch:
 
 
 def _reads_of(settlements: Sequence[Settlement], now: datetime) -> list[ReadResult]:
-    """Return what was read, each SKU once: two sellers' listings of it are one look.
+    """Return the reads of a call, each SKU once: two sellers' listings of a SKU are one read.
 
-    It was in the call for the listing that was urgent or due first; how early the others came says
-    nothing about the queue. A first read is news only to its seller.
+    The listing that was urgent or due first counts; how early the others were read is no evidence
+    about the queue. A first read is a change only for its seller.
     """
     looks: dict[Sku, list[Settlement]] = {}
     for settlement in settlements:

@@ -1,7 +1,7 @@
-"""Notify: sends what waits to be told, one message at a time; any number at once are harmless.
+"""Notify: send waiting messages, one at a time; any number of processes may do so at once.
 
-At least once to each address: a crash between sending and noting it sends it again, and the mark in
-the text says that it is the same.
+Delivery is at least once per address: after a crash between sending and recording it, the message
+is sent again, and the mark in its text identifies the duplicate.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class OutboxPort(Protocol):
         """Return when the next message may be sent; None if none waits."""
 
     def note(self, message: ClaimedMessage, target: str) -> bool:
-        """Note that an address has it; False if the message is no longer ours."""
+        """Record the delivery to an address; return False if the lease was lost."""
 
     def settle(self, message: ClaimedMessage, error: str, *, now: datetime) -> bool:
         """End it, or try again later what failed; return whether it has ended."""
@@ -40,11 +40,11 @@ class MessageSender(Protocol):
         """The digests of the addresses."""
 
     def send(self, target: str, *, title: str, body: str, severity: Severity) -> str:
-        """Send a message to one address; return what went wrong, or nothing."""
+        """Send a message to one address; return the error, or an empty text."""
 
 
 class Notify:
-    """Sends messages, in a step of its own, so that a slow address keeps nobody from working."""
+    """Sends messages, in a step of its own, so that a slow address delays no other work."""
 
     def __init__(self, *, clock: Clock, outbox: OutboxPort, messenger: MessageSender) -> None:
         self._clock = clock
@@ -52,7 +52,7 @@ class Notify:
         self._messenger = messenger
 
     def step(self) -> Done | Wait:
-        """Send the message that has been due longest, or say when to look again."""
+        """Send the message that has been due longest, or return when to check again."""
         now = self._clock.now()
         message = self._outbox.claim(now)
         if message is None:

@@ -1,6 +1,6 @@
-"""A limiter that is watched: every call passes it, so here each is seen once, whatever it was for.
+"""A limiter with observers: every call passes through it, so each is reported exactly once.
 
-It decides nothing and asks nothing: what it tells is what the limiter and its caller said.
+It makes no decisions and no calls: it reports what the limiter and its caller did.
 """
 
 from collections.abc import Sequence
@@ -26,10 +26,10 @@ class CallObserver(Protocol):
     """Receives every call when it begins and ends."""
 
     def begun(self, call_id: str, seller: SellerId | None) -> None:
-        """Hear that a permit was begun; what this thread does now is done with it."""
+        """Record that a permit was begun; this thread now works with it."""
 
     def ended(self, call: CallRecord) -> None:
-        """Hear how it ended."""
+        """Record how the call ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,7 @@ class ObservedLimiter:
         self._watch.begun(permit.id, self.seller)
 
     def _end(self, permit: Permit, report: CallReport) -> None:
-        """Tell of the call; what never began is no call, as a share of a platform's day is none."""
+        """Report the call; a permit that never began (a share of a platform's day) is none."""
         begun = self._begun
         if begun is None or begun.id != permit.id:
             return

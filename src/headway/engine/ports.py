@@ -88,7 +88,7 @@ class SchedulePort(Protocol):
         """Reset the suspicion of every listing that is not in a call; return how many."""
 
     def rescue(self, now: datetime) -> int:
-        """Free the listings whose holder fell silent; return how many."""
+        """Free the listings whose lease has expired; return how many."""
 
 
 class MarketsPort(Protocol):
@@ -101,7 +101,7 @@ class MarketsPort(Protocol):
         """Count the SKUs among which the seats are shared."""
 
     def learn(self, market: Market, lesson: Lesson, now: datetime) -> Collection[Sku]:
-        """Keep what a call taught; return the SKUs whose due time it moved."""
+        """Store what a call taught; return the SKUs whose due time it changed."""
 
     def refit(self, market: Market, now: datetime) -> None:
         """Learn again how rates are spread, unless another worker just did."""
@@ -132,18 +132,18 @@ class SellersPort(Protocol):
         """Return how each of these sellers stands."""
 
     def count_catalogs(self, now: datetime) -> int:
-        """Count every seller's listings, for the guard; return whose number changed."""
+        """Count every seller's listings, for the guard; return the sellers whose number changed."""
 
 
 class NoticesPort(Protocol):
-    """What sellers are told."""
+    """Notices to sellers."""
 
     def warn_of_tokens(self, now: datetime) -> int:
-        """Tell sellers, once, whose account needs a person soon; return how many were told."""
+        """Notify sellers, once, whose account will need a new sign-in; return how many."""
 
 
 class BreakersPort(Protocol):
-    """Whether a supplier is believed to answer."""
+    """Circuit breakers of suppliers and platforms."""
 
     def load(self, limit_key: LimitKey) -> Breaker:
         """Return the breaker of this supplier; closed if it never tripped."""
@@ -182,7 +182,7 @@ class Supplier(Protocol):
 class Storefront(Protocol):
     """One shop behind an outside API. Each method is one call; each raises ConnectorError.
 
-    The sequence that a method returns answers its argument, item by item.
+    A method that takes a sequence returns one result per item, in the same order.
     """
 
     @property
@@ -191,7 +191,7 @@ class Storefront(Protocol):
 
     @property
     def cost(self) -> Cost | None:
-        """What the last call cost, answered or refused; None if the shop did not say."""
+        """Cost of the last call, successful or not; None if the shop did not report it."""
 
     def needs_token(self) -> bool:
         """Return True if the access token must be refreshed before anything else."""
@@ -209,7 +209,7 @@ class Storefront(Protocol):
         """Return what the shop shows of each variant; None for one that is not there."""
 
     def set_stock(self, writes: Sequence[StockWrite], *, key: str) -> Sequence[WriteResult]:
-        """Set quantities, all or none; those at fault are told, the others are then not done."""
+        """Set quantities, all or none; if any fails, its result names it and none is written."""
 
     def activate(self, write: StockWrite, *, key: str) -> WriteResult:
         """Stock an item at a location where it was not, at that quantity."""
@@ -236,10 +236,10 @@ class Storefront(Protocol):
         """Find the operation of this intent, when the reply that named it was lost."""
 
     def bulk_status(self, operation: Gid) -> BulkOperationStatus:
-        """Tell how a bulk operation stands."""
+        """Return the status of a bulk operation."""
 
     def bulk_result(self, url: str, writes: Sequence[PriceWrite]) -> Sequence[WriteResult]:
-        """Fetch what was said of each write; the host is not the shop's."""
+        """Fetch the result of each write; the host is not the shop's."""
 
 
 class PushesPort(Protocol):
@@ -253,7 +253,7 @@ class PushesPort(Protocol):
         limit: int,
         only: str | None = None,
     ) -> list[Shop]:
-        """Return connected shops that nobody is at: with changes due first, oldest first.
+        """Return connected shops without a push lease: those with due changes first, oldest first.
 
         Then, unless None is given, those with a listing not verified since that instant.
         """
@@ -303,7 +303,7 @@ class PushesPort(Protocol):
         """
 
     def disconnect(self, shop: Shop, reason: str, *, now: datetime) -> None:
-        """Stop visiting a shop whose grant is refused, and say why."""
+        """Disconnect a shop whose grant is refused, and store the reason."""
 
 
 class BulksPort(Protocol):
@@ -352,11 +352,11 @@ class Platform(Protocol):
 
     @property
     def seen(self) -> Mapping[str, Observation]:
-        """What the last reply said of the limits, by key; empty if it was silent."""
+        """What the last reply reported about the limits, by key; empty if it reported nothing."""
 
     @property
     def cost(self) -> Cost | None:
-        """What the last call cost, where a platform says so; see `Storefront`."""
+        """Cost of the last call, if the platform reports it; see `Storefront`."""
 
     def needs_token(self) -> bool:
         """Return True if the access token must be refreshed before anything else."""
@@ -380,22 +380,22 @@ class JobsPort(Protocol):
     def claim(
         self, *, now: datetime, owner: str, without: Collection[PlatformName] = ()
     ) -> tuple[Job, Permit | None] | None:
-        """Lease the most deserving job that may run now, and reserve its budget with it.
+        """Lease the highest-ranked job that may run now, and reserve its budget with it.
 
-        None if none may: nothing is due, too many run, budgets are spent. Sellers whose monthly
+        None if no job is due, too many run, or budgets are spent. Sellers whose monthly
         quota is used up are set aside on the way. The permit is a reservation of the platform's
         day, if it has one.
         """
 
     def keep(self, job: Job, *, now: datetime) -> bool:
-        """Renew the lease of a job in hand; False if it is no longer ours."""
+        """Renew the lease of a job; return False if it was lost."""
 
     def commit(
         self, job: Job, page: Page, step: PageStep, *, calls: int, asked_at: datetime, now: datetime
     ) -> Job | None:
-        """Write a page, its cursor and a heartbeat in one transaction; None if it is not ours.
+        """Store a page, its cursor and a heartbeat in one transaction; None if the lease was lost.
 
-        `asked_at` is when it was asked for. Raises InvalidError for what no table can hold.
+        `asked_at` is when it was requested. Raises InvalidError for data that no table can store.
         """
 
     def settle(
@@ -409,13 +409,13 @@ class JobsPort(Protocol):
         calls: int = 0,
         now: datetime,
     ) -> bool:
-        """End a claim; False if the job is no longer ours. One that was woken is due at once."""
+        """End a claim; return False if the lease was lost. A job that was woken is due at once."""
 
     def stretch(self, job: Job) -> float:
         """Return how many times its interval a claimed job waits, the day being short."""
 
     def relax(self, now: datetime) -> int:
-        """Let jobs run sooner whose platform's day is no longer as short; return how many."""
+        """Move jobs forward whose platform has more daily quota left again; return how many."""
 
     def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
         """Return open orders that were not looked at since then, the longest ago first."""
@@ -424,10 +424,10 @@ class JobsPort(Protocol):
         """Return how many orders of this month the seller's tier still allows."""
 
     def disconnect(self, job: Job, reason: str, *, calls: int = 0, now: datetime) -> bool:
-        """Disconnect the account whose grant is refused; False if the job is no longer ours."""
+        """Disconnect the account whose grant is refused; return False if the lease was lost."""
 
     def rescue(self, now: datetime, *, limit: int = 100) -> int:
-        """Give back jobs whose lease ran out, under a new fence; return how many."""
+        """Queue jobs whose lease has expired, under a new fence; return how many."""
 
 
 class PausesPort(Protocol):

@@ -27,7 +27,7 @@ class Limiter(Protocol):
     ) -> Permit | Rejected:
         """Queue for a start time; refuse at once when the wait would be too long.
 
-        With `begins` a permit whose start is now has begun, and says so. `after` is a call on these
+        With `begins`, a permit whose start is now has begun (`granted`). `after` is a call on these
         keys that was sent and has ended as `report` says: it is settled with this.
         """
 
@@ -50,7 +50,7 @@ class Limiter(Protocol):
         report: CallReport | None = None,
         seen: Observation | None = None,
     ) -> None:
-        """Say how the call ended, and what its reply said of the meter.
+        """Settle the call: store how it ended, and what its reply reported about the meter.
 
         `is_late` when it may still arrive after our finish.
         """
@@ -65,10 +65,10 @@ class Limiter(Protocol):
         """Reserve more of a quota for a call under way; False if there is not that much."""
 
     def observe(self, key: str, observation: Observation, *, permit: Permit | None = None) -> None:
-        """Correct a meter by what a reply said; name the reply's permit if it is not settled."""
+        """Correct a meter from a reply; name the reply's permit if it is not settled."""
 
     def pause(self, key: str, seconds: float, reason: str) -> None:
-        """Let nothing start for a while, longer if already so."""
+        """Block new calls for a while; a longer pause stays."""
 
 
 class Ledger(Protocol):

@@ -1,7 +1,7 @@
 """Pull: read a seller's platform. Claim a job with its budget, then page by page, then settle.
 
 A step makes at most one call, never sleeps, and returns Done or Wait. Each page is committed with
-its cursor, so a run that is cut off anywhere goes on there, in whoever's hand.
+its cursor, so any worker can continue a run that was interrupted anywhere.
 """
 
 from collections.abc import Callable
@@ -46,18 +46,18 @@ from headway.errors import (
 )
 
 ANSWERED, MISSING = 200, 404
-# Printify bars whoever sends it too many requests that fail.
+# Printify blocks clients that send too many failing requests.
 ERRORS_COUNTED = frozenset({PlatformName.PRINTIFY})
 OUTAGE_MAX = timedelta(hours=24)
 TOKEN_PAUSE = timedelta(seconds=1)
 CONFIG_PAUSE = timedelta(minutes=1)
-# How many calls are asked for when a run needs more of its day than was reserved.
+# How many more calls to reserve when a run needs more of its day than it reserved.
 MORE_CALLS = 10
 # Open orders that are looked at again at the start of a run, at most.
 RECHECKS_MAX = 20
 # What a bug raises, in a walk or in reading a reply.
 BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-# A day that rolls is free again bit by bit, whatever it says: it is asked again every hour.
+# A rolling day becomes free bit by bit, whatever the reply says: try again every hour.
 DAY_PAUSE_MAX = timedelta(hours=1)
 
 
@@ -108,7 +108,7 @@ class Pull:
         return None if run is None else run.packed
 
     def resume(self, state: Carried) -> None:
-        """Go on with a job that another worker had in hand, if it still is ours."""
+        """Continue a job that another worker had, if its lease is still valid."""
         assert isinstance(state, PullClaim)
         run, now = unpacked(state, self._walk_of(state.job)), self._clock.now()
         if not self._jobs.keep(run.job, now=now):
@@ -145,7 +145,7 @@ class Pull:
                 if run.permit is not None and not self._limiter.knows(run.permit):
                     run.permit = None
             return self._queue(run) if run.permit is None else self._begin(run, run.permit)
-        except ConfigError as error:  # ours to mend, so the job is not to blame
+        except ConfigError as error:  # a setting is wrong, so it is no failure of the job
             return self._blame(run, error)
         except InvalidError as error:  # more than any limit gives, or any table holds
             return self._charge(run, str(error))
@@ -232,7 +232,7 @@ class Pull:
         lease_s = self._job_rule.lease.total_seconds()
         more = min(MORE_CALLS, max(1, self._job_rule.calls_per_claim[run.job.type] - run.sent))
         is_spent = self._limiter.spend(run.day, 1, lease_s=lease_s)
-        # History gives way instead: only a claim looks what must be left to others.
+        # History yields instead: only a claim checks what must be left to others.
         is_news = run.job.type is not JobType.BACKFILL
         if not is_spent and (
             is_news and (self._limiter.extend(run.day, more) or self._limiter.extend(run.day, 1))
@@ -330,7 +330,7 @@ class Pull:
         error: Exception | None = None,
         is_missing: bool = False,
     ) -> None:
-        """Settle the permit, and let the meters learn what the reply said of them."""
+        """Settle the permit, and correct the meters from the reply."""
         was_sent, answered = not isinstance(error, UnsentError), MISSING if is_missing else ANSWERED
         run.sent += was_sent
         run.untold += was_sent
@@ -348,7 +348,7 @@ class Pull:
                 ended=calls.ANSWERED if error is None else getattr(error, "ended", "bug"),
                 http_status=getattr(error, "status", None) if error else answered,
             ),
-            # One word for one key; several keys are told one by one.
+            # `settle` corrects one key; several keys are corrected one by one.
             seen=observations.pop(permit.keys[0], None) if len(permit.keys) == 1 else None,
         )
         for key, observation in observations.items():
@@ -364,7 +364,7 @@ class Pull:
                 self._limiter.pause(key, pause_s, "too many error replies")
 
     def _answered(self, run: Claim) -> None:
-        """Note that the platform answers: nothing waits, nothing is suspected."""
+        """Record that the platform answers: clear waits and suspicions."""
         run.waits_since, self._throttles = None, 0
         if run.is_answered:  # once a claim is enough: a claim is short
             return
@@ -425,14 +425,14 @@ class Pull:
         return self._charge(run, why)
 
     def _throttled(self, run: Claim, error: ThrottledError) -> Done:
-        """Keep still for as long as we were told; nobody is to blame."""
+        """Pause for as long as the reply says; it is no failure."""
         self._throttles += 1
         pause = throttle_pause(self._throttles, run.job.id)
         if error.retry_after_s is not None:
             pause = timedelta(seconds=error.retry_after_s)
         keys = list(run.platform.keys)
         if run.platform.day_key is not None:
-            # Of a day that all share: so that nothing more is claimed until then.
+            # The day is shared by all accounts: block further claims until then.
             keys.append(run.platform.day_key)
             pause = min(pause, DAY_PAUSE_MAX)
         for key in keys:
@@ -475,7 +475,7 @@ class Pull:
 
 
 def _bug(error: Exception) -> str:
-    """Say where it is; what the error itself says may be a seller's data."""
+    """Return where the bug is, without the error's text, which may contain a seller's data."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next

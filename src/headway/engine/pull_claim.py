@@ -40,7 +40,7 @@ class Claim:
 
     @property
     def what(self) -> str:
-        """What a person is told of it."""
+        """A short description for people."""
         account = self.job.account
         return f"{account.platform} {account.shop} {self.job.kind}"
 

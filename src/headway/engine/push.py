@@ -1,7 +1,7 @@
-"""Push: write the storefront. Permit first, then a leased visit to one shop, one call, settle.
+"""Push: write the storefront. Permit first, then a push lease on one shop, one call, settle.
 
-Every write is stored as an intent before it is sent. What became of it is settled with it or, if
-nobody can say, read back by whoever comes next; only then is anything written again.
+Every write is stored as an intent before it is sent. Its result is settled with it or, if it is
+unknown, read back by the next worker; only then is anything written again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -177,9 +177,9 @@ class Push:
         return Wait(until=until, why=why)
 
     def _due(self, now: datetime) -> Iterator[Shop]:
-        """Yield the shops with work, a few at a time; those who wait for one keep nobody waiting.
+        """Yield the shops with work, a few at a time; a blocked shop does not delay others.
 
-        Whom to verify is asked only when no shop with changes can be called.
+        Shops to verify are read only if no shop with changes can be called.
         """
         listed: set[str] = set()
         for verified_before in dict.fromkeys((None, self._verified_before(now))):
@@ -236,7 +236,7 @@ class Push:
         if bulk_step is not None:
             return self._advance(push_step, bulk_step, send_by_s)
         if push_batch is None:
-            # Nothing is left to read back of an intent whose listings are gone.
+            # An intent whose listings are all deleted needs no read-back.
             closes = {intent.id: "its listings are gone" for intent in push_lease.open}
             self._pushes.settle(
                 push_lease, push_results.idle(push_lease, now), closes=closes, now=now
@@ -296,7 +296,7 @@ class Push:
             closes=closes,
             narrows=narrows,
             locations=locations,
-            # A place may have been closed since the shop told its places.
+            # A location may have been closed since the locations were read.
             forgets_locations=push_batch.kind in STOCKS
             and any(result.retry_at for result in pushed),
             call_id=push_step.permit.id,
@@ -452,7 +452,7 @@ def _write(storefront: Storefront, push_batch: PushBatch, *, key: str) -> Sequen
 def _settle_open(
     intents: Sequence[Intent], in_hand: set[Sku]
 ) -> tuple[dict[str, str], dict[str, list[Sku]]]:
-    """Close the intents whose every listing was now read back; narrow the others."""
+    """Close the intents whose listings were all read back; narrow the others."""
     closed, narrowed = {}, {}
     for intent in intents:
         unsure = [sku for sku in intent.skus if sku not in in_hand]

@@ -1,7 +1,7 @@
-"""Prices in bulk, one call per visit: a file goes to the shop, is run, and its answers come back.
+"""Bulk price updates, one call per push: upload a file, run it, and fetch its results.
 
-What a call came to is stored with the end of its visit. The answers are settled in pieces, each of
-which takes its listings out of the intent: who dies in between leaves the rest to the next.
+The result of a call is stored with the end of its push. The results are settled in pieces, each of
+which removes its listings from the intent: if a worker dies in between, the next one continues.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ class BulkPush:
     def resume(self, push_lease: PushLease) -> "BulkPushStep | None":
         """Return the next step of what is under way, if it is due."""
         now = self.clock.now()
-        # Without locations nobody can tell whether a listing needs more than its price.
+        # Without locations it is unknown whether a listing needs more than its price.
         if (
             push_lease.bulk is None
             or push_lease.shop.locations is None
@@ -56,12 +56,12 @@ class BulkPush:
     def begin(
         self, push_lease: PushLease, push_batch: PushBatch, ids: Callable[[], str]
     ) -> "BulkPushStep | None":
-        """Send prices in bulk instead of this parcel, if they are enough."""
+        """Send prices in bulk instead of this batch, if there are enough of them."""
         is_busy = len(push_lease.changes) >= min(self.from_count, CHANGES_MAX)
         if push_batch.kind is not WriteKind.PRICE or push_lease.bulk is not None or not is_busy:
             return None
         now = self.clock.now()
-        # Counted first, for it is asked at every visit; most of those that wait are wanted then.
+        # Counted first, since every push checks it; only then are the changes themselves read.
         if self.bulks.count(push_lease, now=now, limit=self.from_count) < self.from_count:
             return None
         waiting = self.bulks.waiting(push_lease, now=now, limit=bulk.WRITES_MAX)
@@ -92,7 +92,7 @@ class BulkPushStep:
 
     @property
     def what(self) -> str:
-        """What a person is told of it."""
+        """A short description for people."""
         return f"bulk {self.step} of {len(self.intent.skus)}"
 
     @property
@@ -101,7 +101,7 @@ class BulkPushStep:
         return self.step in bulk.ELSEWHERE
 
     def prepare(self) -> "BulkPushStep | None":
-        """Do what must be stored or known before the call; None if there is nothing to call."""
+        """Store and read what the call needs beforehand; None if there is nothing to call."""
         bulks, now = self.hand.bulks, self.hand.clock.now()
         if self.step is BulkStep.DROP:
             changes = bulks.changes(self.push_lease, self.intent.skus)
@@ -116,7 +116,7 @@ class BulkPushStep:
         return replace(self, writes=bulks.writes(self.intent)) if self.is_elsewhere else self
 
     def call(self, storefront: Storefront) -> BulkProgress | Sequence[WriteResult] | None:
-        """Make the one call; None if the operation ended and nobody can say what it did."""
+        """Make the one call; None if the operation ended with an unknown result."""
         clock, intent, progress = self.hand.clock, self.intent, self.intent.progress
         match self.step:
             case BulkStep.STAGE:

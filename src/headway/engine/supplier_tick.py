@@ -83,7 +83,7 @@ class SupplierTick:
         return self._every
 
     def _open_window(self, now: datetime) -> datetime:
-        """Let a window begin with those whom earlier ones left over; return when it ends."""
+        """Open a window, first with the retries that earlier ones left; return when it ends."""
         window = self._policy.retry_window(now, self._schedule.listed())
         if window is None:
             return now + HOURLY

@@ -17,10 +17,10 @@ REAL_TIME = SystemClock()
 
 
 class Caller:
-    """Somebody who was let in. Audit events carry the name as their actor.
+    """An authenticated caller. Audit events store the name as their actor.
 
-    `own` reaches the rows of the caller's seller alone, or everybody's for an operator. `shared`
-    reaches everybody's: it is for what sellers share, such as places in the supplier queue.
+    `own` reads only the rows of the caller's seller, or all rows for an operator. `shared` reads
+    all rows: it is for what sellers share, such as places in the supplier queue.
     """
 
     def __init__(self, app: App, principal: Principal, *, wall: Clock = REAL_TIME) -> None:
@@ -47,7 +47,7 @@ class Caller:
 
     @property
     def seller(self) -> SellerId | None:
-        """The seller whose rows the caller may reach; None for everybody's."""
+        """The seller whose rows the caller may access; None for all sellers."""
         return self.principal.seller
 
     def named(self, seller: SellerId | None) -> SellerId | None:
@@ -71,11 +71,11 @@ class Caller:
 
 
 class SellerCaller(Caller):
-    """Somebody who belongs to one seller."""
+    """A caller that belongs to one seller."""
 
 
 class OperatorCaller(Caller):
-    """Somebody who belongs to no seller, and may see everybody's data."""
+    """A caller that belongs to no seller, and may see all sellers' data."""
 
     @property
     def app(self) -> App:

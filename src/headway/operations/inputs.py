@@ -23,7 +23,7 @@ from headway.store.cursors import CHARS_MAX
 SKUS_MAX = 1000
 NAME_CHARS_MAX = 255
 REASON_CHARS_MAX = 500
-# Long enough for any key that somebody may be given, and short enough to be one.
+# Longer than any valid API key, and short enough to refuse other text.
 SECRET_CHARS_MAX = 4000
 ERRORS_SHOWN = 5
 # No text in the database can hold this one character.

@@ -186,7 +186,7 @@ def _quota(app: App) -> LawResult:
 
 
 def _fairness(app: App) -> LawResult:
-    """Find jobs that nobody has taken for a day (L12)."""
+    """Find jobs that no worker has claimed for a day (L12)."""
     laws, now = JobLawChecks(app.pool), app.clock.now()
     if not laws.has_jobs():
         return LawResult(law="L12", name="fairness", verdict=IDLE, note="no account is connected")
@@ -220,14 +220,14 @@ def _reasons(app: App) -> LawResult:
 
 
 def _has_end(job: JobView, now: datetime) -> bool:
-    """Tell whether a job says until when it waits; a pause may last until a person ends it."""
+    """Return True if a job's reason names an end; a pause may last until a person ends it."""
     if job.until is None:
         return job.state is JobState.PAUSED
     return job.until >= now
 
 
 def _on_each_supplier(law: Callable[[App], LawResult]) -> Callable[[App], LawResult]:
-    """Return a law that is asked of every supplier's line, and judged as a whole."""
+    """Return a law that is checked for every supplier queue, with one combined result."""
 
     def judged(app: App) -> LawResult:
         names = Suppliers(app.pool).names()

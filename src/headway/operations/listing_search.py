@@ -32,7 +32,7 @@ def for_each_listing(
 
 
 def raise_not_listed(caller: Caller, sku: Sku, seller: SellerId | None) -> None:
-    """Raise NotFoundError unless the seller lists the part, or somebody does if none is named."""
+    """Raise NotFoundError unless the seller, or any seller if none is named, lists the part."""
     listed_by = Review(caller.own.pool).sellers_of([sku]).get(sku, [])
     if not listed_by or seller not in {None, *listed_by}:
         _refuse(caller, sku, listed_by, seller)
@@ -54,7 +54,7 @@ def _seller_of(
 def _refuse(
     caller: Caller, sku: Sku, listed_by: Sequence[SellerId], seller: SellerId | None
 ) -> NoReturn:
-    """Raise NotFoundError; a seller is told nothing of who else lists the part."""
+    """Raise NotFoundError; a seller never learns which other sellers list the part."""
     if caller.seller is None and listed_by:
         raise NotFoundError(f"{seller} does not list {sku}; it is listed by {_names(listed_by)}")
     similar = ListingPositions(caller.own.pool).similar(sku, seller=caller.seller)

@@ -1,4 +1,4 @@
-"""What `explain` looks ahead with: the queue, the permits to come, and the policy as it stands."""
+"""Inputs of the forecast in `explain`: the queue, the coming permits, and the current policy."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -12,14 +12,14 @@ from headway.core.timetable.next_call import SupplierQueue
 from headway.core.timetable.outlook import Departures, Outlook, foresee
 from headway.providers.registry import main_supplier
 
-# A token tells its life when it is given; of the one after it we know no more than is usual.
+# A token's lifetime is known when it is issued; for the next one the usual lifetime is assumed.
 TOKEN_LIFE = timedelta(hours=1)
 # The calls of so long tell how long one lasts: half a tenth of a second is a minute in ten hours.
 LOOK_BACK = timedelta(hours=6)
 
 
 def queue_ahead(app: App, now: datetime, skus: Collection[Sku]) -> SupplierQueue:
-    """Read what every listing waits for, and when these parts will board."""
+    """Read the state of the supplier queue, and when these parts will be in a call."""
     queue, policy = app.supplier_queue(now), app.policy
     if not skus:
         return queue

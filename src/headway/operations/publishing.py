@@ -1,4 +1,4 @@
-"""Parts that somebody wants in a shop, and what became of them."""
+"""Parts requested for a shop, and their status."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

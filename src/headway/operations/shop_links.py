@@ -1,4 +1,4 @@
-"""A link that connects a shop: whoever opens it lets us into a shop of one seller, once."""
+"""A one-time link that connects a shop of one seller."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

@@ -13,9 +13,9 @@ HOUR_MIN = 60
 
 
 def look(app: App, *, seller: SellerId | None = None, seller_app: App | None = None) -> Overview:
-    """Read the overview of an application, or a seller's of it; raises StoreError.
+    """Return the overview of the deployment, or of one seller; raises StoreError.
 
-    `theirs` is the same application behind that seller's wall.
+    `seller_app` is the same application, limited to that seller's rows.
     """
     status = app.limiter.status(app.limit_key)
 

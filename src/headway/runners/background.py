@@ -43,11 +43,11 @@ class BackgroundRuns:
         self._thread = threading.Thread(target=self._work, name="runs", daemon=True)
 
     def start(self) -> None:
-        """Begin to look for runs."""
+        """Start the thread that polls for runs."""
         self._thread.start()
 
     def ring(self) -> None:
-        """Say that there is a new run, or one that is to be stopped."""
+        """Wake the thread: there is a new run, or one to cancel."""
         self._wake.set()
 
     def stop(self) -> None:
@@ -66,7 +66,7 @@ class BackgroundRuns:
                     self._carry_out(run)
                     continue
             except HeadwayError:
-                pass  # without a database there is nothing to do, and nobody to tell
+                pass  # without a database there is nothing to do or report
             self._wall.sleep(LOOK_S, self._wake)
 
     def _carry_out(self, run: Run) -> None:
@@ -94,7 +94,7 @@ class BackgroundRuns:
             self._runs.finish(run.id, self._owner, **answer, now=self._wall.now())
 
     def _watch(self, run: Run, child: "subprocess.Popen[str]", output: "_ChildOutput") -> bool:
-        """Report until it is over; return whether anybody still wants what it came to."""
+        """Report progress until the child ends; return True if its result is still needed."""
         while child.poll() is None:
             if self._stopping.is_set():
                 error = "the server was stopped; ask again"
@@ -103,14 +103,14 @@ class BackgroundRuns:
             now = self._wall.now()
             if not self._runs.report(run.id, self._owner, output.progress, lease=LEASE, now=now):
                 return False
-            # A bell means that it is over, or that something was cancelled, perhaps this.
+            # A wake-up means that the child has ended, or that some run was canceled.
             self._wake.clear()
             self._wall.sleep(REPORT_S, self._wake)
         return True
 
 
 class _ChildOutput:
-    """What a child says: how far it is on one pipe, what it came to on the other."""
+    """Output of a child process: progress on one pipe, the result on the other."""
 
     def __init__(self, stdout: IO[str], stderr: IO[str], *, on_output: Callable[[], None]) -> None:
         self.progress = 0.0

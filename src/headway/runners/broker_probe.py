@@ -1,4 +1,4 @@
-"""What `headway doctor` asks of a broker: what it is, and what it does when its memory is full."""
+"""Checks of a broker for `headway doctor`: its version, and its policy when memory is full."""
 
 import contextlib
 import re
@@ -38,7 +38,7 @@ class BrokerFacts:
 
 
 def probe_broker(url: str) -> BrokerFacts:
-    """Ask the broker what it is; raises BrokerError if it does not answer."""
+    """Return facts about the broker; raises BrokerError if it does not answer."""
     try:
         client = Redis.from_url(
             url, socket_timeout=SOCKET_TIMEOUT_S, socket_connect_timeout=CONNECT_TIMEOUT_S

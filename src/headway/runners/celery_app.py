@@ -1,7 +1,7 @@
 """The Celery application: queues by verb and provider, JSON only, nothing that outlives its use.
 
-PostgreSQL is the queue of record. A message only says that somebody should look; one that is lost,
-late or delivered twice changes nothing but the hour.
+PostgreSQL is the queue of record. A message only asks a worker to check; one that is lost, late or
+delivered twice changes nothing but the time of the check.
 """
 
 from celery import Celery
@@ -55,7 +55,7 @@ def make_celery(settings: Settings, *, connections: int = 10) -> Celery:
         task_create_missing_queues=False,
         task_default_queue=TICK_QUEUE,
         worker_prefetch_multiplier=1,
-        # Whoever reaches the broker could else stop workers by a message.
+        # Otherwise anyone with access to the broker could stop workers by a message.
         worker_enable_remote_control=False,
         worker_send_task_events=False,
         broker_connection_retry_on_startup=True,
@@ -89,6 +89,6 @@ def check_broker(celery: Celery) -> None:
 
 
 def explained(error: Exception) -> BrokerError:
-    """Say in one line what the broker's client said."""
+    """Return the error of the broker's client as one line."""
     text = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
     return BrokerError(f"the broker of HEADWAY_BROKER_URL cannot be used: {text}")

@@ -68,7 +68,7 @@ class CeleryRunner:
             celery.task(self._task(verb), name=task_name(verb))
 
     def run(self, *, concurrency: int, queues: Sequence[str] = QUEUES) -> None:
-        """Work until told to stop; then end the steps in hand, and give back the rest.
+        """Work until stopped; then finish the current steps, and return the other messages.
 
         Raises InvariantError if a bug stopped it.
         """
@@ -86,7 +86,7 @@ class CeleryRunner:
                 without_mingle=True,
                 without_heartbeat=True,
             )
-        handler = _Said(self._report, self._threads.stopping)
+        handler = _WarningReport(self._report, self._threads.stopping)
         for name in LOGGERS:
             logging.getLogger(name).addHandler(handler)
             logging.getLogger(name).propagate = False
@@ -123,7 +123,7 @@ class CeleryRunner:
         return carry
 
     def _tick(self) -> None:
-        """Do one round, as beat asks; one at a time in each process is enough."""
+        """Run one tick, as beat requests; one at a time in each process is enough."""
         if self._is_ticking.acquire(blocking=False):
             try:
                 self._guarded(Verb.TICK, self._tick_loop.round)
@@ -131,7 +131,7 @@ class CeleryRunner:
                 self._is_ticking.release()
 
     def _guarded(self, name: str, does: Callable[[], object]) -> None:
-        """Report trouble; let a bug stop this worker, whose message else came again for ever."""
+        """Report errors; a bug stops this worker, or its message would be redelivered for ever."""
         try:
             does()
         except InvariantError as error:
@@ -169,10 +169,10 @@ class _Worker(Worker):  # type: ignore[misc]
         """Leave signals to the command."""
 
 
-class _Said(logging.Handler):
-    """Tells in one line what Celery warns of; it names a broker without its password.
+class _WarningReport(logging.Handler):
+    """Reports Celery's warnings in one line, without the broker's password.
 
-    Nobody who ends a worker wants to know that a message had just come and was given back.
+    It drops them while a worker stops: Celery then warns of each message that it returns.
     """
 
     def __init__(self, report: Report, stopping: threading.Event) -> None:
@@ -181,6 +181,6 @@ class _Said(logging.Handler):
         self._stopping = stopping
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell it."""
+        """Report the record."""
         if not self._stopping.is_set():
             self._report("broker", " ".join(record.getMessage().split()))

@@ -1,7 +1,7 @@
-"""Our own command as a child process: it ends with whoever started it, however that ends.
+"""The `headway` command as a child process: it ends with its parent, however that ends.
 
-The kernel sees to it, on Linux: the child asks to be told before it becomes the command. What it
-is told by comes when the *thread* ends that started it.
+On Linux the kernel ensures it: the child requests a signal before it becomes the command. The
+signal is sent when the *thread* that started it ends.
 """
 
 import os

@@ -22,11 +22,10 @@ def run_steps(
     *,
     wake: threading.Event | None = None,
 ) -> None:
-    """Repeat a step until told to stop; trouble is reported and tried again later.
+    """Repeat a step until stopped; report errors and retry later.
 
-    The same loop serves threads on a real clock and actors on a virtual one. A bug is no trouble
-    to try again: it ends the loop. A bell cuts waits short: there is work; whoever sets `stop`
-    rings it too.
+    The same loop serves threads on a real clock and actors on a virtual one. A bug is not retried:
+    it ends the loop. Setting `wake` ends a wait early; code that sets `stop` sets `wake` too.
     """
     while not stop.is_set():
         if wake is not None:
@@ -75,14 +74,14 @@ class EmbeddedRunner:
             thread.join(timeout_s)
 
     def check(self) -> None:
-        """Raise InvariantError if a bug stopped the line."""
+        """Raise InvariantError if a bug stopped the threads."""
         if self._failure is not None:
             name, error = self._failure
             what = f"{type(error).__name__}: {error}"
             raise InvariantError(f"{name} stopped at a bug; please report it: {what}") from error
 
     def fail(self, name: str, error: Exception) -> None:
-        """Stop them all at a bug, which `check` then tells; the first counts."""
+        """Stop all threads because of a bug, which `check` then raises; the first one counts."""
         self._failure = self._failure or (name, error)
         self._end()
 

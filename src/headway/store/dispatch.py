@@ -1,6 +1,6 @@
 """The rows of `dispatch_leases`: which subjects have a message or a worker, and until when.
 
-On a real clock the server's own time counts, so that hosts whose clocks are apart agree.
+On a real clock the server's time counts, so that hosts with different clocks agree.
 """
 
 from collections.abc import Collection, Sequence

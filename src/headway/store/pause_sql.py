@@ -1,8 +1,8 @@
-"""Conditions of statements that claim something: that it is paused at this instant.
+"""SQL conditions for claims: a row is paused at this instant.
 
 Each text is a condition over an alias that has `user_id`, and `sku` where a listing is meant; it
-needs the value `now`, and `supplier` where that one is asked. The row in `pauses` decides, whatever
-is marked.
+needs the value `now`, and `supplier` where the condition uses it. The row in `pauses` decides,
+whatever is marked.
 """
 
 IN_FORCE = "(pause.until IS NULL OR pause.until > %(now)s)"
@@ -28,7 +28,7 @@ def is_listing_paused(row: str) -> str:
 def is_unmarked(row: str) -> str:
     """Return the condition that a row of the schedule is paused and may not be marked yet.
 
-    Of pauses whose listings are all marked there may be very many; they need not be asked.
+    There may be very many pauses whose listings are all marked; the condition skips them.
     """
     return f"""EXISTS (SELECT FROM pauses AS pause WHERE pause.marked_at IS NULL
   AND pause.user_id = {row}.user_id AND (pause.sku IS NULL OR pause.sku = {row}.sku)

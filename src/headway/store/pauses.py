@@ -1,9 +1,8 @@
 """Pause and resume, and the marks on listings that follow.
 
-The row in `pauses` is the truth, and every statement that takes something up asks it. A paused
-listing is marked as well, in batches, so that no claim wades through a million of them. A pause
-that is over stays, in force no more, until its listings are unmarked: so whoever dies between the
-two leaves enough behind for the next round to go on.
+The row in `pauses` is the truth, and every claim checks it. Paused listings are also marked, in
+batches, so that no claim scans a million of them. A pause that has ended stays, without effect,
+until its listings are unmarked: if a process dies in between, the next round continues.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -66,7 +65,7 @@ WHERE {IN_FORCE} AND kind = ANY(%(kinds)s)
 ORDER BY user_id IS NOT NULL, supplier IS NOT NULL, created_at, kind, user_id, sku, supplier
 LIMIT %(limit)s
 """
-# Of two workers at the same pause, one finds nothing to do.
+# If two workers handle the same pause, one of them has nothing to do.
 UNFINISHED = """
 SELECT id, kind, user_id, sku, supplier, until, is_resumed, marked_to, until <= %(now)s IS TRUE
 FROM pauses WHERE until <= %(now)s OR marked_at IS NULL
@@ -257,7 +256,7 @@ def standing(
 
 
 def _go_on(connection: Connection[Any], now: datetime, batch: int) -> int | None:
-    """Mark a batch of the first unfinished pause; None if there is nothing to do."""
+    """Mark a batch of the first unfinished pause; return None if all are done."""
     row = connection.execute(UNFINISHED, {"now": now}).fetchone()
     if row is None:
         return None

@@ -83,7 +83,7 @@ class Lent:
 
 
 class SoloPool:
-    """A pool of one thread, who waits for nobody: what it gave back is there, or it opens another.
+    """A pool for one thread, which never waits: it reuses a returned connection or opens another.
 
     A simulation borrows thirteen times a call, and a pool for many takes a twentieth of its time.
     """

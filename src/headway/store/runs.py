@@ -1,6 +1,6 @@
 """Requested runs: a short queue; one server takes each under a lease.
 
-A run whose lease has expired is failed by the next server that looks. It is not tried again, since
+The next server that checks fails a run whose lease has expired. It is not retried, since
 its client may be gone.
 """
 
@@ -132,7 +132,7 @@ class Runs:
             "id": id_,
             "owner": owner,
             "status": RunStatus.FAILED if error else RunStatus.DONE,
-            # As a text in it, since jsonb forgets the order in which a report tells its figures.
+            # Stored as text inside jsonb, which does not keep the order of a report's keys.
             "result": None if result is None else Jsonb(json.dumps(result)),
             "error": error,
             "said": said,

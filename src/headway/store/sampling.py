@@ -1,6 +1,6 @@
 """Samples of tables: all of a small one, an even share of the pages of a large one.
 
-Counting a share costs the same at any size, and tells a share to about a hundredth.
+Counting a sample costs the same at any size, and is accurate to about one percent.
 """
 
 from dataclasses import dataclass

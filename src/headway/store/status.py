@@ -141,8 +141,8 @@ def overview(
 
     `queue` reads the supplier's queue and `accounts` the state of the accounts, each through the
     pool it gets; `resource_of` names the limit that binds a shop. For a
-    `seller`, what belongs to sellers is read of that one alone, through the pool `theirs`; of what
-    all share there are the clock, the next call, the budget and the breaker, but no ledger.
+    `seller`, only that seller's rows are read, through `seller_pool`; of the shared state there
+    are the clock, the next call, the budget and the breaker, but no ledger.
     """
     query = _OverviewQuery(now=now, limit_key=limit_key, minute_limit=minute_limit, seller=seller)
     # Two halves at once, each on one connection at a time: holding one connection while waiting for

@@ -1,8 +1,8 @@
 """API keys, one-time login links, and the count of failed logins.
 
 Keys and links are random, and kept as SHA-256 digests: a digest is found by the index, so how long
-a look takes says nothing of how near a guess was. Instants are a person's, never those of a demo's
-faster clock; only events are dated by the deployment's, as all events are.
+a lookup takes reveals nothing about a guess. Instants are real time, never those of a demo's faster
+clock; only events use the deployment's clock, as all events do.
 """
 
 import hmac

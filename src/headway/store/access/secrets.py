@@ -1,6 +1,6 @@
 """Shared by keys, links and sessions: how a secret is stored, and the events of access.
 
-An event tells of a key by its name and beginning, and never a secret.
+An event names a key by its name and prefix, and never contains a secret.
 """
 
 import hashlib

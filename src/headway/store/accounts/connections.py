@@ -1,7 +1,7 @@
 """Connected shops: which seller has which, and how much waits to be pushed there.
 
 A seller has one shop on a platform and a shop one seller. Neither is exchanged once the shop was
-written or read: the ids that are stored mean nothing in another shop. Until then it was a mistake.
+written or read: the stored ids are invalid in another shop. Until then it can be corrected.
 """
 
 import json
@@ -243,7 +243,7 @@ def disconnect(
 ) -> ConnectedShop:
     """Disconnect an account in the caller's transaction, cancel its jobs, notify the seller.
 
-    Who was disconnected already, with nothing left to cancel, is told nothing new.
+    An account that is already disconnected, with nothing left to cancel, causes no new notice.
     """
     lock_seller(connection, account.user_id)
     owner = {"platform": account.platform.value, "user_id": account.user_id}

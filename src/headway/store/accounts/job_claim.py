@@ -1,8 +1,8 @@
 """Claim of account jobs: one transaction that reads the front of the queue, never all of it.
 
 For every platform and score one short range scan of one index finds the longest due. The best of
-them is leased, and what it needs of its platform's day is reserved, both or neither. Claims take
-turns under a lock, so that no two take the same free place.
+them is leased, and what it needs of its platform's day is reserved, both or neither. Claims run one
+at a time under a lock, so that no two take the same free place.
 """
 
 import json
@@ -123,7 +123,7 @@ Claimed = tuple[Job, Permit | None]
 class JobClaim:
     """One claim: which accounts are busy, and which shares of which platform have no budget left.
 
-    `wanted` is how much of its day each platform's jobs want, where it has one.
+    `wanted` is the demand of each platform's jobs on its day, if it has one.
     """
 
     connection: Connection[Any]
@@ -168,7 +168,7 @@ class JobClaim:
         return in_order([_candidate(row) for row in rows], self.now, self.rule.ageing)
 
     def _take_from(self, front: Sequence[JobCandidate], limit: int) -> bool:
-        """Lease jobs of the front that may run; return True if another look may find more."""
+        """Lease jobs of the front that may run; return True if another attempt may find more."""
         before = (len(self.busy), len(self.closed))
         over = over_quota(front)
         self._claim(choose(front, limit - len(self.taken), over))

@@ -1,8 +1,8 @@
 """The queue of jobs, a page at a time: which run next, from where the last page ended.
 
-The due ones come first, best first, then those that come, soonest first. Each platform and score is
-a line of its own in one index; a job that was shown last says, of each of these lines, where it
-goes on. So a page costs the same however far on it is.
+Due jobs come first, best first, then coming ones, soonest first. Each platform and score is a queue
+of its own in one index; the last job of a page determines where each of these queues continues. So
+every page costs the same.
 """
 
 from dataclasses import replace

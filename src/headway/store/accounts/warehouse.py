@@ -56,7 +56,7 @@ def write(
 ) -> None:
     """Store a page of this kind, and remove what it reports as gone.
 
-    Webhooks that came after `asked_at` stay wanted: the page may be older than they are.
+    Webhooks that came after `asked_at` stay open: the page may be older than they are.
     """
     owner: Values = {
         "account_id": account.id,

@@ -60,8 +60,8 @@ def _upsert(
 ) -> str:
     """Return the statement for whole records.
 
-    A row that `is_watched` is written also to say that it was looked at; news that `is_old` is no
-    news, and where that can be told, a time once known stays.
+    A row that `is_watched` is also written to record that it was read. A record that `is_old`
+    changes nothing; a time once known stays.
     """
     names, facts = ", ".join(columns), [name for name in columns if name != "external_id"]
     stamps = ["created_at", "updated_at", *(["checked_at"] if is_watched else [])]

@@ -1,6 +1,6 @@
 """Verified webhooks: each is taken once, and wakes the one job that reads its record.
 
-A delivery stays wanted until a run has read what it names. However many come, the job runs once
+A delivery stays open until a run has read what it names. However many come, the job runs once
 for all of them; one that comes while it runs makes it run again.
 """
 

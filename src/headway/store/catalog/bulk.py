@@ -46,7 +46,7 @@ SELECT count(*) FROM (SELECT FROM listing_state AS state WHERE user_id = %(user_
 """
 OF = CHANGES + "AND state.sku = ANY (%(skus)s) ORDER BY state.sku"
 WRITES = "SELECT writes FROM push_intent WHERE id = %(intent)s"
-# A listing whose desired state has moved on since it was read has other things to do than sleep.
+# A listing whose desired state has changed since it was read must not sleep.
 INTEND = """
 WITH ours AS (
   INSERT INTO push_intent (id, account_id, user_id, kind, fence, skus, writes, created_at)

@@ -1,7 +1,7 @@
 """Import products that a shop already has: a whole file in one transaction, in few statements.
 
-Decides which rows collide with each other or with what is there; those are kept out by line, the
-rest goes in. A part that is there already gets only what the file gives, and keeps its shop SKU.
+Decides which rows collide with each other or with stored products; those are refused with their
+line numbers. An existing part gets only the columns the file gives, and keeps its shop SKU.
 """
 
 from collections.abc import Iterable
@@ -182,8 +182,8 @@ class Products:
     ) -> Imported:
         """Add or complete products and give each a schedule row; a dry run changes nothing.
 
-        All in one transaction, the reading of the rows included: whatever is raised there, nothing
-        was done.
+        All in one transaction, including the reading of the rows: if that raises, nothing is
+        stored.
         """
         refused: list[RefusedRow] = []
         with guarded(), self._pool.connection() as connection, connection.transaction():

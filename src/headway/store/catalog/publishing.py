@@ -1,7 +1,7 @@
 """Requests to publish parts: each part once, however often it is requested.
 
 Decides what becomes of each part of a request: published already, under way already, requested, or
-refused because its shop SKU is another part's. A part belongs to the batch that asked for it last.
+refused because its shop SKU is another part's. A part belongs to the batch that requested it last.
 """
 
 from collections import defaultdict

@@ -309,7 +309,7 @@ class Review:
     ) -> list[Ruling]:
         """Give listings, or all that changed since an instant, the price the shop showed at `to`.
 
-        Stock stays as the supplier says. The quote that is undone is not taken up again.
+        Stock stays as the supplier quotes it. The quote that is undone is not applied again.
         """
         assert (skus is None) != (since is None), "either listings or an instant"
         with self._transaction() as connection:

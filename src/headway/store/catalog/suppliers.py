@@ -17,13 +17,13 @@ from headway.store.catalog.listings import LOCK
 from headway.store.dispatch import is_resting
 from headway.store.pool import Pool, guarded
 
-# For statements that look at the queue of every supplier, each by its index.
+# For statements that read the queue of every supplier, each by its index.
 LINES = f"""(SELECT '{MAIN}' AS name
   UNION ALL SELECT name FROM suppliers WHERE removed_at IS NULL) AS line"""
 COLUMNS = "name, client_id, username, url, kind, options"
 ALL = f"SELECT {COLUMNS} FROM suppliers WHERE removed_at IS NULL ORDER BY name"
 ONE = f"SELECT {COLUMNS} FROM suppliers WHERE name = %(name)s AND removed_at IS NULL"
-# Workers keep in mind by which credential a name is asked, and where: these never change.
+# Workers cache the credential and the address of a supplier: these never change.
 ADD = """
 WITH before AS (SELECT removed_at FROM suppliers WHERE name = %(name)s)
 INSERT INTO suppliers AS row (name, client_id, username, url, kind, options, created_at)

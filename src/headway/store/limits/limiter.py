@@ -243,7 +243,7 @@ class PostgresLimiter(LimiterVerbs):
             return conn.execute(FORGET, [before]).rowcount
 
     def _doubt(self) -> None:
-        """Forget what is cached: another server, or an older copy, may answer next."""
+        """Clear the cache: another server, or an older copy, may answer next."""
         self._lineage = None
         self._created.clear()
 
@@ -383,7 +383,7 @@ class PostgresLimiter(LimiterVerbs):
 
 
 class LimiterWithin(LimiterVerbs):
-    """A limiter whose every operation is a part of one transaction; see `within`."""
+    """A limiter whose operations are all part of one transaction; see `within`."""
 
     def __init__(self, limiter: PostgresLimiter, connection: Connection) -> None:
         self.resources = limiter.resources

@@ -1,7 +1,7 @@
 """Counters for alerts, read each minute: the last hour of calls, and open problems.
 
-Each count is a short range of an index or has a bound, so that a look costs little at any size; and
-whoever is in trouble is found, however many are not.
+Each count is a short range of an index or has a bound, so that it costs little at any size; and
+problems are found however many rows have none.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What is wrong or was, minute by minute, and what there is to tell of it, in one transaction.
+"""Alert states, updated each minute together with their messages, in one transaction.
 
 An advisory lock is held until the transaction ends; another tick skips the update meanwhile.
 """
@@ -18,7 +18,7 @@ from headway.core.monitoring.rules import BY_NAME
 from headway.store.monitoring.outbox import post, withdraw
 from headway.store.pool import Pool, guarded
 
-# What was over for longer explains nothing any more.
+# Alerts that ended longer ago are no longer relevant.
 REMEMBERED = timedelta(days=1)
 ALONE = "SELECT pg_try_advisory_xact_lock(hashtextextended('headway watch', 0))"
 LOAD = """
@@ -88,7 +88,7 @@ class AlertStates:
 
 def _load(connection: Connection[Any], now: datetime) -> list[AlertState]:
     rows = connection.execute(LOAD, {"after": now - REMEMBERED}).fetchall()
-    # A rule that a later release has given up leaves a row that nothing judges.
+    # A rule that a later release removed leaves a row that no rule updates.
     return [_state(row) for row in rows if row[0] in BY_NAME]
 
 
@@ -152,7 +152,7 @@ def _queue_message(connection: Connection[Any], change: AlertChange, write: Writ
     message = write(change)
     if message is None:
         return
-    # What was over before anybody heard of it is not worth two messages in the morning.
+    # An alert that ended before its message was sent needs no two messages in the morning.
     if change.phase is AlertPhase.RESOLVED and withdraw(connection, message.begins_with):
         return
     post(connection, message)

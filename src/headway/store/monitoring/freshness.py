@@ -1,7 +1,7 @@
 """Freshness over time: every five minutes, how many listings were fresh, by tier.
 
-A large table is sampled, so a look costs the same at any size. Whoever looks first in a span of
-five minutes writes it down; the others leave it.
+A large table is sampled, so a sample costs the same at any size. The first process in a span of
+five minutes stores it; the others skip it.
 """
 
 from collections.abc import Mapping
@@ -134,7 +134,7 @@ class Freshness:
 
 
 class FreshnessSamples:
-    """`freshness_samples`; `promises_min` says how young a tier's listings shall be."""
+    """`freshness_samples`; `promises_min` is the promised maximum age of each tier's listings."""
 
     def __init__(self, pool: Pool, *, promises_min: Mapping[Tier, float]) -> None:
         self._pool = pool

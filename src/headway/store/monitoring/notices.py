@@ -1,6 +1,6 @@
 """Notices to sellers: each once, by its topic and subject.
 
-A subject says of what and since when, so that what happens again is news again.
+A subject names the cause and its start, so that a repeated event causes a new notice.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Processes on this database: each reports itself regularly, and is removed when it stops.
 
-The server's clock tells who is silent, so a host whose clock is wrong is seen like any other, and
-is seen to be wrong.
+The server's clock decides which process is silent, so a host with a wrong clock is handled like
+any other, and its offset is reported.
 """
 
 import json
@@ -116,6 +116,6 @@ class Processes:
 def clock_offset(server_at: datetime, *, asked_at: datetime, answered_at: datetime) -> timedelta:
     """Return how far the server's clock is ahead of ours.
 
-    It was looked at somewhere between the question and the answer; only what lies outside counts.
+    The server read its clock between request and reply; only an offset beyond that span counts.
     """
     return server_at - max(asked_at, min(server_at, answered_at))

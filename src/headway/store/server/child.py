@@ -1,7 +1,7 @@
-"""Becomes a PostgreSQL program: run as a script between us and it, standard library only.
+"""Starts a PostgreSQL program: a script that replaces itself by it, standard library only.
 
-Gives up root, asks the kernel to be told when the owner dies, then turns into the program. A script
-rather than `preexec_fn`, which may deadlock or warn once the owner has threads.
+Drops root, requests a signal from the kernel when the owner dies, then executes the program. A
+script rather than `preexec_fn`, which may deadlock or warn once the owner has threads.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ CLONE_NEWUSER = 0x10000000
 
 
 def become(drop: str, uid: int, gid: int, death_signal: int, owner_pid: int) -> None:
-    """Turn this process into one that PostgreSQL accepts and that does not outlive its owner."""
+    """Prepare this process: not root, as PostgreSQL requires, and not outliving its owner."""
     if drop == "namespace":
         _enter_namespace(uid, gid)
     elif drop == "nobody":
@@ -29,7 +29,7 @@ def become(drop: str, uid: int, gid: int, death_signal: int, owner_pid: int) -> 
 
 
 def _enter_namespace(uid: int, gid: int) -> None:
-    """Be nobody in our own eyes, while the kernel still knows us as the owner of root's files."""
+    """Enter a user namespace as `nobody`, while the kernel still lets us use root's files."""
     owner_gid = os.getegid()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWUSER) != 0:

@@ -150,7 +150,7 @@ class EmbeddedServer:
         return _dsn(self._password, self._port, database, door=door)
 
     def announce(self, note: Mapping[str, Any]) -> None:
-        """Tell processes that join what they need to know beyond the address."""
+        """Publish what joining processes need to know besides the address."""
         self._note = dict(note)
         facts = {
             "pid": self.pid,
@@ -220,7 +220,7 @@ class EmbeddedServer:
                 self._process = spawn(command, drop=drop, output=output)
             if self._becomes_ready():
                 return
-            # Somebody took the port, or a backend has not yet noticed its postmaster's death.
+            # Another process took the port, or a backend has not noticed its postmaster's death.
             if not re.search("already in use|still in use", log.read_text(errors="replace")):
                 break
             REAL_CLOCK.sleep(POLL_S * 10)
@@ -232,7 +232,7 @@ class EmbeddedServer:
         while REAL_CLOCK.monotonic() < give_up_at:
             if self._process.poll() is not None:
                 return False
-            # Connect only to what our own server announces: the port might be a stranger's.
+            # Connect only to the port our own server announces: another process might use the port.
             if _announced_port(self.data_dir / "pg", self.pid) == self._port:
                 with psycopg.connect(self.dsn("postgres"), connect_timeout=5):
                     return True
@@ -265,7 +265,7 @@ def _dsn(password: str, port: int, database: str, *, door: str = "") -> str:
 
 
 def _announced_port(pg: Path, pid: int) -> int | None:
-    """Read the port from the server's own record, once it says that it is ready."""
+    """Read the port from the server's own record, once the server is ready."""
     try:
         lines = (pg / "postmaster.pid").read_text(encoding="utf-8").split("\n")
         is_ready = int(lines[0]) == pid and lines[7].strip() == "ready"

@@ -1,6 +1,6 @@
 """The folder of the embedded database: who owns it, its secret, its files, its last server.
 
-Nothing in it is ever half-made: files are written aside and renamed.
+No file in it is ever incomplete: files are written under another name and renamed.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ REAL_CLOCK = SystemClock()
 
 @contextmanager
 def explained(data_dir: Path) -> Iterator[None]:
-    """Raise problems with the folder as one line that says what to do."""
+    """Raise problems with the folder as a one-line error that says what to do."""
     try:
         yield
     except OSError as error:
@@ -136,8 +136,8 @@ def initialise(data_dir: Path, programs: Programs, drop: Drop, *, is_durable: bo
 def await_predecessor(pg: Path) -> None:
     """Wait for a server whose owner was killed; forget one that was itself killed.
 
-    PostgreSQL believes any live process with the recorded id to be its predecessor, so a stranger
-    that got the id would block it for ever. We hold the lock, so only our own may be waited for.
+    PostgreSQL takes any live process with the recorded id for its predecessor, so an unrelated
+    process with that id would block it for ever. We hold the lock, so we wait only for our own.
     """
     record = pg / "postmaster.pid"
     try:
@@ -177,7 +177,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def worst_line(text: str) -> str:
-    """Pick the line of a program's output that says what went wrong."""
+    """Return the line of a program's output that names the error."""
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     bad = [line for line in lines if re.search(r"FATAL|PANIC|error:", line)]
     line = (bad or lines or ["no reason given"])[-1]

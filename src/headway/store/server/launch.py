@@ -107,7 +107,7 @@ def give(path: Path, drop: Drop) -> None:
     uid, gid = _nobody() if drop == "nobody" else (0, 0)
     if path.stat().st_uid == uid:
         return
-    # The top goes last: it tells whether the work was finished.
+    # The top folder comes last: its owner shows whether the work was finished.
     for name in (*(path.rglob("*") if path.is_dir() else ()), path):
         os.chown(name, uid, gid, follow_symlinks=False)
 
@@ -190,7 +190,7 @@ def _nobody() -> tuple[int, int]:
 
 
 def free_port(preferred: int = 0) -> int:
-    """Return the port wanted if it is free, so that a restarted server is found again."""
+    """Return the preferred port if it is free, so that clients find a restarted server."""
     for port in (preferred, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

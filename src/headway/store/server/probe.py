@@ -1,4 +1,4 @@
-"""What `headway doctor` asks of a database server: version, clock, how we reach it, our rights."""
+"""Checks of a database server for `headway doctor`: version, clock, connection, our rights."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -72,8 +72,8 @@ class ServerFacts:
 class RoleRights:
     """What our role may do.
 
-    Without a schema that it may use it sees nothing at all. `closed` names our tables that it
-    cannot use in full. Whether walls hold is not known before there are tables.
+    Without a usable schema it sees no table at all. `closed` names our tables that it cannot use
+    in full. Whether tenant isolation works is unknown before there are tables.
     """
 
     bypasses_row_policies: bool
@@ -86,7 +86,7 @@ class RoleRights:
 
 
 def probe(pool: Pool) -> ServerFacts:
-    """Look at the server over two connections, in turns."""
+    """Check the server over two connections, alternately."""
     with guarded(), pool.connection() as one, pool.connection() as other:
         pooling = _pooling(one, other)
         row = one.execute(SERVER).fetchone()
@@ -107,11 +107,11 @@ def probe(pool: Pool) -> ServerFacts:
 
 
 def _pooling(first: "psycopg.Connection[Any]", other: "psycopg.Connection[Any]") -> Pooling:
-    """Tell what stands between, by the backends that two clients meet in turns.
+    """Return the kind of pooler in between, from the backends that two clients alternately reach.
 
-    A pooler has backend numbers of its own to give out, so what it told at the login is not what
-    the backend says of itself. By transaction, two clients meet the same backend, or one of them
-    meets several; by session, each keeps its own.
+    A pooler reports backend numbers of its own, so the number from the login differs from the
+    backend's own. With transaction pooling, two clients reach the same backend, or one of them
+    reaches several; with session pooling, each keeps its own.
     """
     met: dict[int, set[int]] = {0: set(), 1: set()}
     for _ in range(ROUNDS):

@@ -152,7 +152,7 @@ class Markets:
             listings=listings,
             seats_per_min=self._seats_per_min,
             price=price,
-            # Another version's shares, of other rates, count for nothing.
+            # Shares of another version, for other rates, are ignored.
             prior=Prior(shares=tuple(prior) if len(prior) == RATES else ()),
             recency=Recency(hits=tuple(hits), hits_expected=tuple(expected)),
             families={

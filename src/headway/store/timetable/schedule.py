@@ -191,7 +191,7 @@ class Schedule:
         return self._number(RETRIED, {"since": since, "supplier": self._supplier})
 
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
-        """End leases without an outcome, and set suspicion; return how many were still ours."""
+        """End leases without an outcome, and set suspicion; return how many were still held."""
         values = {
             "id": [listing.id for listing in listings],
             "fence": [listing.fence for listing in listings],
@@ -231,7 +231,7 @@ def _settled(settlement: Settlement) -> dict[str, Any]:
     observed = observation and observation.as_json()
     # What did not change stays as it is stored; computing its hash is slow.
     news = None if settlement.outcome is Outcome.UNCHANGED else observation
-    # A failure says nothing about a price that waits for a person.
+    # A failure does not change a price that waits for a person.
     held = (settlement.held_reason, settlement.proposed, settlement.rejected)
     if not settlement.is_good_read:
         held = (held[0] or before.held_reason, held[1] or before.proposed, before.rejected)

@@ -1,6 +1,6 @@
 """Manual triggers: listings become due at once, before all others.
 
-One transaction with its events. Asking again changes nothing.
+One transaction with its events. A repeated trigger changes nothing.
 """
 
 from collections.abc import Sequence
@@ -46,8 +46,8 @@ class Triggers:
     ) -> list[Ruling]:
         """Make listings due for the next call; return a result for each SKU.
 
-        One that is paused goes first when it is resumed. Raises NotFoundError for strangers; then
-        nothing is done.
+        A paused listing goes first when it is resumed. Raises NotFoundError for unknown SKUs; then
+        nothing is changed.
         """
         chosen = list(dict.fromkeys(skus))
         values = {"user_id": user_id, "skus": chosen, "reason": reason or None, "now": now}
