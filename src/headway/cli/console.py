@@ -40,7 +40,7 @@ class CommandConsole:
 
 
 def _secrets(settings: Settings) -> Iterator[str]:
-    """Yield every secret of the settings, and what of it is one by itself."""
+    """Yield every secret of the settings, and the parts of it that are secret by themselves."""
     for name in type(settings).model_fields:
         value = getattr(settings, name)
         if isinstance(value, SecretStr):

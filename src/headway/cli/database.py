@@ -58,7 +58,7 @@ def upgrade(
 
 
 def _refuse_beside_older(pool: Pool, to: int | None) -> None:
-    """Refuse what a process that runs now does not know, unless it can live with it."""
+    """Refuse a migration that a running older process does not know and cannot work with."""
     kinds = [
         migration for migration in migrate.pending(pool) if to is None or migration.version <= to
     ]

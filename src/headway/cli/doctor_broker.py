@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 EXTRA = ("celery", "redis")
 KEPT = "noeviction"
-# What redis-py and Celery still try themselves with.
+# The oldest version that redis-py and Celery still test with.
 VERSION_MIN = (6, 2)
 FULL_SHARE = 0.8
 

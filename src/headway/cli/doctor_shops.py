@@ -17,7 +17,7 @@ TROUBLED_MAX = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShopCheck:
-    """One thing looked at: how it is, and what to do if it is not well."""
+    """The result of one check, and what to do if it failed."""
 
     subject: str
     verdict: str

@@ -186,7 +186,7 @@ def _summary(imported: Imported) -> dict[str, object]:
 def _print(imported: Imported, rejected: Path | None, *, is_rehearsal: bool) -> None:
     refused = imported.refused
     if refused:
-        # What was refused may hold anything, even what would steer the terminal.
+        # A refused row may hold anything, even terminal control characters.
         rows = [
             (row.line, _shown(row.cells.get("sku", "")), row.reason) for row in refused[:ROWS_SHOWN]
         ]

@@ -1,4 +1,4 @@
-"""`headway key`: who may come in over the API and the page. A key is shown once, when made."""
+"""`headway key`: access to the API and the page. A key is shown once, when it is created."""
 
 import re
 from datetime import datetime, timedelta

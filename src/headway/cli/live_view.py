@@ -39,15 +39,15 @@ ACCENT, QUIET, BAD = "bold bright_blue", "bright_black", "red"
 FIXED_LINES = 16
 # A link that logs in is longer than an address, and takes two lines of a narrow terminal.
 URL_CHARS = 40
-# What is left, then the shop's price, then 1234 → 5678, then what became of it and how soon.
+# The rest, then the shop's price, then 1234 → 5678, then the outcome and its delay.
 CHANGE_WIDTHS = (None, 9, 11, 8)
-# What is left, then seats, then a time.
+# The rest, then seats, then a time.
 CALL_WIDTHS = (None, 12, 9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveView:
-    """What the terminal shows, and where the page is; a crew's last words, if there is one."""
+    """What the terminal shows, the page's address, and the last lines of the workers, if any."""
 
     feed: Feed
     clock: Clock
@@ -161,7 +161,7 @@ def _departure(overview: Overview, watch: LiveView) -> Text:
 
 
 def _seats(coming: NextCall, overview: Overview) -> Text:
-    """Draw the seats as a bar: taken by who is due, kept for who will be, free."""
+    """Draw the seats as a bar: taken by due parts, reserved for later ones, free."""
     due = sum(seat.due_at is not None and seat.due_at <= overview.now for seat in coming.seats)
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append("Seats  ", style="bold")

@@ -22,7 +22,7 @@ UNBOUNDED = 10_000
 
 
 def console() -> Console:
-    """Return a console that neither wraps nor colours what goes into a pipe."""
+    """Return a console that neither wraps nor colors output to a pipe."""
     width = None if sys.stdout.isatty() else UNBOUNDED
     return Console(width=width, highlight=False, markup=False, emoji=False)
 

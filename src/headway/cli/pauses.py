@@ -162,7 +162,7 @@ def trigger(
 def _kind(
     skus: Sequence[str] | None, *, is_all: bool, is_supplier: bool, seller: str | None
 ) -> PauseKind | None:
-    """Return what is meant, None if nothing is named; raises InvalidError for two things."""
+    """Return the kind of target, None if none is named; raises InvalidError for more than one."""
     is_one = is_supplier and len(skus or ()) == 1  # then the word is the supplier's name
     if bool((skus and not is_one) or seller) + is_all + is_supplier > 1:
         raise InvalidError("name one thing: parts, --seller, --supplier or --all")

@@ -92,7 +92,7 @@ def _from_file(name: str | None) -> list[str]:
 
 
 def _await(client: Client, batch: PublishBatch) -> PublishBatch:
-    """Wait until nothing of a batch is under way; what was refused was never a part of it."""
+    """Wait until no part of a batch is under way; refused parts never belonged to it."""
     with progress("publishing", len(batch.parts)) as advance:
         shown = 0
         while True:

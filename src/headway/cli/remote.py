@@ -1,7 +1,7 @@
 """Operations at a server: each request follows from its declaration, and so does the reply.
 
 Replies are read into the dataclasses that the operation itself returns, so a command prints the
-same for both. What the server refuses is raised here, in the same words.
+same for both. A refusal of the server is raised here, with the same message.
 """
 
 import json

@@ -50,7 +50,7 @@ def run_elsewhere(
 
 
 def refuse_files(server: str, **files: object) -> None:
-    """Refuse what cannot travel; raises InvalidError."""
+    """Raise InvalidError for options that name files on this machine."""
     for name, value in files.items():
         if value is not None:
             raise InvalidError(

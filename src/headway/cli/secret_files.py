@@ -12,7 +12,7 @@ STDIN = Path("-")
 
 
 def secret_text(path: Path) -> str:
-    """Return what a file holds, or stdin for -; raises ConfigError."""
+    """Return the text of a file, or of stdin for -; raises ConfigError."""
     if path == STDIN:
         return sys.stdin.read()
     try:

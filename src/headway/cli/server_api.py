@@ -120,7 +120,7 @@ class HeadwayApi:
         query: Query | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> httpx.Response:
-        """Ask until there is an answer that does not ask for patience."""
+        """Send a request until the reply does not ask us to wait."""
         headers = {"Idempotency-Key": fresh_id()} if method == "POST" else {}
         request = self._client.build_request(
             method, path, params=_query_params(query), json=body, headers=headers
@@ -131,7 +131,7 @@ class HeadwayApi:
                 with self._explained():
                     answer = self._client.send(request)
             except TimedOutError as error:
-                # Silence is no broken connection: who was slow once will be slow twice.
+                # A timeout is no broken connection: a slow server would be slow again.
                 if is_again or isinstance(error.__cause__, httpx.TimeoutException):
                     raise
                 is_again = True
@@ -144,7 +144,7 @@ class HeadwayApi:
             waited_s += wait_s
 
     def _read_reply(self, answer: httpx.Response, *, is_json: bool = True) -> ApiReply:
-        """Read an answer; raises what it means if it is not a good one."""
+        """Read a reply; raises the error that it stands for if it is not a success."""
         if answer.is_redirect:
             where = _plain(answer.headers.get("location", ""))
             raise ConfigError(f"{self.url} sends us on to {where}; give that address: --server URL")
@@ -163,7 +163,7 @@ class HeadwayApi:
         return reply
 
     def _refused(self, answer: httpx.Response) -> NoReturn:
-        """Raise the error that a refusal stands for, with the same words."""
+        """Raise the error that a refusal stands for, with the same message."""
         status = answer.status_code
         try:
             problem = json.loads(answer.content)
@@ -218,7 +218,7 @@ class HeadwayApi:
 
 
 def _checked(url: str) -> str:
-    """Return an address to ask; raises ConfigError."""
+    """Return the address of a server; raises ConfigError."""
     try:
         parsed = httpx.URL(url.strip())
     except httpx.InvalidURL:

@@ -1,4 +1,4 @@
-"""What `demo` and `run` share: an end by signal, the page, and the view in the terminal."""
+"""Shared by `demo` and `run`: stop on signals, serve the page, show the terminal view."""
 
 import logging
 import signal
@@ -85,7 +85,7 @@ def show_line(
 ) -> None:
     """Serve the page and show the terminal view until a signal or a bug stops the runner.
 
-    `page` is what a person opens: the page's address, or a link that logs in; a `crew` is shown.
+    `page` is the page's address or a login link; the workers of a `crew` are shown, too.
     """
     site = create(app, refresh_s=REFRESH_S)
     serving = SiteServer(site, taken, proxies=app.settings.trusted_proxies)

@@ -1,4 +1,4 @@
-"""`headway sessions`: who is logged in at the page, and how they are shown out."""
+"""`headway sessions`: list and end the sessions of the page."""
 
 from collections.abc import Sequence
 from typing import Annotated

@@ -242,7 +242,7 @@ def _cells(shop: ShopView) -> tuple[str, ...]:
 
 
 def _token(path: Path | None, question: str) -> str:
-    """Read a token from a file, from stdin, or from a person who types it unseen."""
+    """Read a token from a file, from stdin, or from a hidden prompt."""
     if path is not None:
         text = secret_text(path)
     elif sys.stdin.isatty():

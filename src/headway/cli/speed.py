@@ -1,4 +1,4 @@
-"""An application on a clock that runs faster than life: what is real work gets real time."""
+"""An application on a clock that runs faster than real time: real work gets real time."""
 
 from contextlib import ExitStack
 from dataclasses import replace

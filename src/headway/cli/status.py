@@ -1,4 +1,4 @@
-"""`headway status` and `headway explain`: what the line is doing, and why one part waits."""
+"""`headway status` and `headway explain`: the state of the deployment, and why a part waits."""
 
 from collections import Counter
 from datetime import datetime
@@ -214,7 +214,7 @@ def _push(overview: Overview) -> str:
 
 
 def accounts_line(lane: AccountsStatus, now: datetime) -> str:
-    """Write how the accounts stand in one line."""
+    """Return the status of the accounts in one line."""
     if not lane.accounts_count:
         return "none; connect one with: headway connect SHOP --seller SELLER"
     lost = sum(not account.is_connected for account in lane.accounts)

@@ -204,7 +204,7 @@ def _named(name: str) -> SupplierName:
 
 
 def _secrets(kind: str, path: Path | None) -> dict[str, str]:
-    """Read the secrets from a file, from stdin, or from a person who types them unseen."""
+    """Read the secrets from a file, from stdin, or from hidden prompts."""
     role = supplier_role(kind or main_supplier()[0].name)
     names = role.secrets or role.optional_secrets
     if path is None and not role.secrets:

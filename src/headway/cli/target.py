@@ -64,7 +64,7 @@ Client = LocalClient | RemoteClient
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A client, what it works on, and whether a headway runs there that gets things done.
+    """A client, what it works on, and whether a running headway does the work there.
 
     `session` is the database here; None at a server.
     """

@@ -14,7 +14,7 @@ from headway.operations import terms as term_operations
 from headway.operations.terms import TermsBody, TermsView
 
 SHARE = re.compile(r"([+-]?\d{1,6}(?:\.\d{1,6})?) ?(%?)")
-# Column of `profiles` → what a person calls it, and whether it is a share.
+# Column of `profiles` → its label, and whether it is a share.
 TERMS = {
     "price_basis": ("price made from", False),
     "markup": ("markup", True),

@@ -11,7 +11,7 @@ UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "d
 
 
 def instant(text: str, now: datetime, option: str) -> datetime:
-    """Read an instant that has come, or how long ago it was; raises InvalidError."""
+    """Read a past instant, or how long ago it was; raises InvalidError."""
     span = _span(AGO.sub("", text.strip()))
     at = _instant(text, option, "for so long ago") if span is None else now - span
     if at > now:
@@ -20,7 +20,7 @@ def instant(text: str, now: datetime, option: str) -> datetime:
 
 
 def instant_to_come(text: str, now: datetime, option: str) -> datetime:
-    """Read an instant to come, or how long it is until then; raises InvalidError."""
+    """Read a future instant, or how long it is until then; raises InvalidError."""
     span = _span(text)
     at = _instant(text, option, "from now") if span is None else now + span
     if at <= now:

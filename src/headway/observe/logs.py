@@ -16,7 +16,7 @@ import structlog
 from structlog import contextvars
 
 HIDDEN = "***"
-# Shorter ones are no secret, and may stand in a line by chance.
+# Shorter ones are no secret, and may occur in a line by chance.
 SECRET_CHARS_MIN = 8
 DEPTH_MAX = 6
 NAMES = re.compile(
@@ -25,7 +25,7 @@ NAMES = re.compile(
     re.IGNORECASE,
 )
 NAMED = r"[a-z_-]*(?:password|secret|token|api[_-]?key)"
-# What gives itself away, wherever it stands; the first group stays.
+# Secrets that their shape gives away, anywhere in a line; the first group stays.
 SHAPES = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -108,13 +108,13 @@ class Log:
         forget_call()
 
     def hear(self, record: logging.LogRecord) -> None:
-        """Take over what a library warns of."""
+        """Log the warning of a library."""
         level = max(logging.WARNING, min(record.levelno, logging.CRITICAL)) // 10 * 10
         self._logger.log(level, record.getMessage(), step=record.name, exc_info=record.exc_info)
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """Let everything that libraries warn of come here, until the end."""
+        """Log all warnings of libraries here, until the end."""
         root, handler = logging.getLogger(), _Ear(self)
         root.addHandler(handler)
         try:
@@ -140,7 +140,7 @@ def forget_call() -> None:
 
 
 class _Lines:
-    """What structlog takes for a logger: every level writes a line."""
+    """The logger that structlog expects: every level writes a line."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self.info = self.warning = self.error = self.critical = write

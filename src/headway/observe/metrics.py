@@ -1,7 +1,7 @@
 """Metrics as Prometheus reads them, in registries of our own.
 
-Only what is cheap and bounded: no label names a part or a seller. What the database knows is given
-at each scrape, as gauges; what this process did itself is counted here.
+Only cheap, bounded metrics: no label names a part or a seller. Gauges are set from the database at
+each scrape; counters count what this process did itself.
 """
 
 from collections.abc import Mapping
@@ -112,14 +112,14 @@ HISTOGRAMS: Mapping[str, Spec] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricValues:
-    """What the database knows at one scrape: plain numbers, and numbers by label."""
+    """The values from the database at one scrape: plain numbers, and numbers by label."""
 
     plain: Mapping[str, float] = field(default_factory=dict)
     by_label: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 class Metrics:
-    """The metrics of one process: what it was given, and in `own` what it did itself."""
+    """The metrics of one process: gauges from the database, and in `own` what it did itself."""
 
     def __init__(self) -> None:
         self._gauge_registry, self.own = CollectorRegistry(), CollectorRegistry()

@@ -1,7 +1,7 @@
 """Messages to people through Apprise: mail, Slack, Teams, a webhook, and some hundred others.
 
-An address holds secrets (a token, a password). It is never logged nor shown; Apprise's own log, in
-which pieces of it may stand, is read for a status and goes nowhere else.
+An address holds secrets (a token, a password). It is never logged or shown; Apprise's own log,
+which may contain pieces of it, is read for a status and goes nowhere else.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ class AppriseSender:
         return tuple(self._services)
 
     def name(self, target: str) -> str:
-        """Return what a person may be shown of an address: which service, and its place."""
+        """Return the public name of an address: its service, and its place in the setting."""
         return self._names[target]
 
     def send(self, target: str, *, title: str, body: str, severity: Severity) -> str:

@@ -1,7 +1,7 @@
 """Traces through OpenTelemetry's own SDK: a span for each call and each request to the API.
 
-Spans are made when all is over, from what was measured anyway. Nothing of it is imported unless it
-is wanted: it is an extra, and its SDK takes long to load.
+Spans are made after the call or request ends, from times that are measured anyway. The SDK is
+imported only if tracing is on: it is an extra, and takes long to load.
 """
 
 from collections.abc import Callable, Mapping

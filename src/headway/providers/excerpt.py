@@ -1,4 +1,4 @@
-"""What may be shown or believed of a reply: a short excerpt, and the longest Retry-After."""
+"""Bounds on replies: a short excerpt to show, and the longest Retry-After to accept."""
 
 import unicodedata
 

@@ -1,6 +1,6 @@
 """One HTTP request, its answer whole or an error of our tree; never a retry, never a sleep.
 
-Decides what a broken exchange and a status mean. It does not read bodies: that is the connector's.
+Maps broken exchanges and statuses to errors. It does not read bodies: the connector does.
 """
 
 import logging
@@ -29,7 +29,7 @@ from headway.providers.excerpt import RETRY_AFTER_S_MAX, excerpt
 from headway.providers.http_deadline import SEND_WITHIN_S, DeadlineTransport
 
 BODY_BYTES_MAX = 5_000_000
-HIDDEN_CHARS_MIN = 8  # shorter ones are no secret, and may stand in a body by chance
+HIDDEN_CHARS_MIN = 8  # shorter ones are no secret, and may occur in a body by chance
 NUMBER = re.compile(r"\s*(-?)([0-9]{1,30}(?:\.[0-9]{0,30})?)\s*")
 
 
@@ -133,7 +133,7 @@ def download(
 
 
 def check_status(answer: HttpResponse, *, provider: str, shows_body: bool) -> None:
-    """Raise what a status other than 2xx means, with the start of the body if it may be shown."""
+    """Raise the error of a status other than 2xx, with the start of the body if allowed."""
     if 200 <= answer.status < 300:  # noqa: PLR2004 - the class of good answers
         return
     detail = excerpt(answer.body) if shows_body else ""

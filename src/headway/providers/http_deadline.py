@@ -48,18 +48,18 @@ class _Deadline:
         self._is_sent = False
 
     def connect(self) -> float:
-        """Return what is left for connecting."""
+        """Return the time left for connecting."""
         return self._left(self._send_by_s, httpcore.ConnectTimeout)
 
     def write(self) -> float:
-        """Return what is left for writing; a first byte that is late stays here."""
+        """Return the time left for writing; a first byte that is late is not sent."""
         if not self._is_sent:
             self._left(self._send_by_s, httpcore.ConnectTimeout)
             self._is_sent = True
         return self._left(self._end_by_s, httpcore.WriteTimeout)
 
     def read(self) -> float:
-        """Return what is left for the answer."""
+        """Return the time left for the reply."""
         return self._left(self._end_by_s, httpcore.ReadTimeout)
 
     def _left(self, by_s: float, late: type[Exception]) -> float:

@@ -1,4 +1,4 @@
-"""What a platform's consent page needs and gives, in one shape for all platforms.
+"""Input and output of a platform's consent page, in one shape for all platforms.
 
 Each platform's own way is in its connector; the flow around it is in `web.connect`.
 """
@@ -52,6 +52,6 @@ class OAuthClient(Protocol):
 
 
 def challenge_of(verifier: str) -> str:
-    """Return what is shown of a verifier beforehand (PKCE, S256)."""
+    """Return the PKCE challenge of a verifier (S256)."""
     digest = hashlib.sha256(verifier.encode()).digest()
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()

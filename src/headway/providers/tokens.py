@@ -1,9 +1,9 @@
 """The tokens of one account, shared by all workers: which is alive, and who fetches the next.
 
-A token that was given alone never dies, unless its expiry was given too. Others live an hour or a
-few, and each refresh brings a new pair. The new refresh token is kept first: should the rest be
-lost, it fetches another access token. Shopify takes the old one until the new one is used, so a
-lost reply is asked for again; elsewhere a lost reply may need a person.
+A token without a refresh token never expires, unless an expiry was given. Others live an hour or a
+few, and each refresh returns a new pair. The new refresh token is stored first: if the rest is
+lost, it fetches another access token. Shopify accepts the old one until the new one is used, so a
+refresh with a lost reply is repeated; elsewhere a lost reply may need a person.
 """
 
 import json
@@ -40,7 +40,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenGrant:
-    """What a refresh brought; no refresh token if the old one stays."""
+    """The tokens of a refresh; no refresh token if the old one stays."""
 
     access: str = field(repr=False)
     access_until: datetime
@@ -182,7 +182,7 @@ def store_tokens(
 ) -> None:
     """Keep the tokens of an account that a person connects.
 
-    An access token that comes alone and without an expiry never dies.
+    An access token without a refresh token and without an expiry never expires.
     """
     for name, text in ((ACCESS, access), (REFRESH, refresh)):
         if text is not None and not is_usable(text):

@@ -46,7 +46,7 @@ class Visitor:
 
 
 class AuthenticationGate:
-    """Lets people and programs in, over the tables of keys and sessions.
+    """Authenticates people and programs by the tables of keys and sessions.
 
     `wall` is the real time, whatever clock the engine runs on.
     """
@@ -66,7 +66,7 @@ class AuthenticationGate:
         return self._wall.now()
 
     def admit(self, request: Request) -> Visitor:
-        """Return who asks; raises UnauthenticatedError, ForbiddenError or TooManyError."""
+        """Return the visitor; raises UnauthenticatedError, ForbiddenError or TooManyError."""
         visitor = self.visitor(request)
         if visitor is None:
             self._buckets.take(f"address {address_of(request)}")
@@ -91,7 +91,7 @@ class AuthenticationGate:
         return None if principal is None else Visitor(principal=principal, csrf=csrf_of(secret))
 
     def require_own_page(self, request: Request) -> None:
-        """Refuse what a page of another site made this browser send; raises ForbiddenError."""
+        """Raise ForbiddenError if a page of another site made this browser send the request."""
         site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
         own_hosts = {request.headers.get("host", ""), self._public.netloc} - {""}
         is_foreign = site is not None and site not in OUR_SITES
@@ -137,7 +137,7 @@ class AuthenticationGate:
         reply.delete_cookie(COOKIE, secure=self.is_https(request), httponly=True, samesite="lax")
 
     def is_https(self, request: Request) -> bool:
-        """Return whether browsers reach us over https, as the server or the settings know."""
+        """Return True if browsers reach us over https, by the request or the settings."""
         return "https" in {request.url.scheme, self._public.scheme}
 
 

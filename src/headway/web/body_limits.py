@@ -1,4 +1,4 @@
-"""What a request may send: so much, and not for ever."""
+"""Limits on a request's body: its size, and the time to send it."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Live panels: each is rendered once for all its viewers, who are woken by it.
+"""Live panels: each is rendered once for all its viewers, and wakes them.
 
 One task reads the scene of each seller (and one that of the operators) once per interval; one task
 per panel then renders it. A viewer waits for that alone, so a thousand wait as long as one.
@@ -56,7 +56,7 @@ class Panel(_Watched):
     drawings: dict[ViewerRights, Drawing] = field(default_factory=dict)
 
     async def after(self, count: int) -> int:
-        """Wait until the panel was rendered again; raises what the rendering raised."""
+        """Wait until the panel is rendered again; raises the error of the rendering."""
         count = await self.refreshes.after(count)
         if self.task is not None and self.task.done() and not self.task.cancelled():
             self.task.result()

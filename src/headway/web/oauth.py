@@ -165,7 +165,7 @@ class _Flow:
             raise _RefusedError(403, f"This is not {title}'s answer", text)
 
     def _exchange(self, consent: OAuthClient, flow: OAuthFlow, state: str, code: str) -> TokenGrant:
-        """Change the code for tokens; the visit is over from here on, whatever comes."""
+        """Exchange the code for tokens; the flow is over from here on, even if it fails."""
         back = redirect_uri(self._app.settings.public_url, self._platform)
         verifier = shared_vault(self._app.settings).decrypt(flow.verifier)
 

@@ -33,7 +33,7 @@ HERE = Path(__file__).parent
 WHOLE = ("now", "freshness", "timetable", "changes", "trouble", "accounts", "keys")
 NOBODY = Principal(id="", name="nobody", role=Role.READER, seller=SellerId(""))
 FORBIDDEN = 403
-# Each may draw a part of its own every second: as much as a session may ask for otherwise.
+# Each may render another part every second: as many as a session may request otherwise.
 STREAMS_MAX = 50
 WALL = SystemClock()
 NO_STORE = {"Cache-Control": "no-store"}
@@ -60,9 +60,9 @@ def _page(name: str) -> Callable[[Request], HTMLResponse]:
 
 
 def show(request: Request, key: PanelKey, *, title: str = "", still: str = "") -> HTMLResponse:
-    """Show a section; without a database it still comes, says so, and recovers by itself.
+    """Render a section; without a database the page reports that, and recovers by itself.
 
-    What is `still` is drawn once, below what is live.
+    `still` is rendered once, below the live panel.
     """
     visitor: Visitor | None = request.state.visitor
     site, section = request.app.state, SECTIONS[key.view]

@@ -16,7 +16,7 @@ class Buckets:
         self._per_minute = per_minute
         self._wall = wall
         self._lock = threading.Lock()
-        # Who → how many were left, and when that was.
+        # Caller → how many requests were left, and when that was.
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, who: str) -> None:

@@ -104,7 +104,7 @@ def _endpoint(declared: AnyOperation) -> Callable[..., Any]:
 def _status(caller: Caller, request: Request, supplier: SupplierQuery = None) -> Overview:
     if caller.seller is not None or supplier not in {None, MAIN}:
         return deployment.status(caller, supplier)
-    # What everybody sees is read once for all requests.
+    # Data that all callers see is read once for all requests.
     snapshot: Snapshot = request.app.state.feed.newest()
     if snapshot.overview is None or snapshot.error:
         raise StoreError(snapshot.error)
@@ -136,7 +136,7 @@ def _keep(request: Request, answer: object) -> None:
     keep_instead(request, TypeAdapter(type(answer)).dump_json(answer, by_alias=True))
 
 
-# What is answered in another way over HTTP, and what happens there besides.
+# Operations with another reply over HTTP, and their side effects there.
 INSTEAD: Mapping[AnyOperation, Callable[..., Any]] = {
     deployment.status: _status,
     history.audit: audit.export,

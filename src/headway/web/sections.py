@@ -31,7 +31,7 @@ SUPPLIERS_SHOWN = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A section of the page: where it is, what it is called, what is drawn."""
+    """A section of the page: its address, its title and its icon."""
 
     name: str
     title: str
@@ -42,7 +42,7 @@ class Section:
 
     @property
     def template(self) -> str:
-        """The file that draws it."""
+        """The template that renders it."""
         return f"{self.name}.html"
 
 
@@ -74,7 +74,7 @@ MENU = [section for section in SECTIONS.values() if section.path]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NowSection:
-    """Who runs on this database, and the suppliers that it asks; belongs to no seller."""
+    """The processes on this database, and its suppliers; not specific to a seller."""
 
     processes: tuple[Process, ...] = ()
     suppliers: SupplierStatuses = field(default_factory=lambda: SupplierStatuses(first=(), count=0))
@@ -82,7 +82,7 @@ class NowSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreshnessSection:
-    """How fresh everything was over time; belongs to no seller."""
+    """Freshness over time; not specific to a seller."""
 
     latest: Freshness | None
     series: tuple[Freshness, ...]
@@ -90,7 +90,7 @@ class FreshnessSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartSection:
-    """One listing of a part: how it stands, why it waits, and what it cost over time."""
+    """One listing of a part: its state, why it waits, and its prices over time."""
 
     view: ProductView
     explained: ListingExplanation
@@ -109,7 +109,7 @@ class PartsSection:
 
 
 def scene(app: App, seller: SellerId | None) -> Scene:
-    """Read what every section shows something of; raises StoreError."""
+    """Read the data that all sections share; raises StoreError."""
     caller = seller_or_operator(app, ACTOR, seller)
     overview = status(caller)
     return Scene(overview=overview, alerts=alerts_in(caller, overview))

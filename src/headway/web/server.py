@@ -63,7 +63,7 @@ class SiteServer:
         self._socket = taken
         config = uvicorn.Config(
             site,
-            log_config=None,  # what it warns of goes where all warnings go
+            log_config=None,  # its warnings go where all warnings go
             log_level="warning",
             access_log=False,
             timeout_graceful_shutdown=STOP_S,

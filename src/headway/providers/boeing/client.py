@@ -42,7 +42,7 @@ STEPS = (AuthStep.OAUTH, AuthStep.PART_TOKEN)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoeingAccess:
-    """What the supplier gave its customer to sign in with."""
+    """The credentials that the supplier gave its customer."""
 
     client_id: str
     client_secret: str = field(repr=False)
@@ -139,7 +139,7 @@ class BoeingSupplier:
         return True
 
     def quote(self, skus: Sequence[Sku]) -> Reply:
-        """Ask for these SKUs; raises ProviderError."""
+        """Request quotes of these SKUs; raises ProviderError."""
         assert 0 < len(skus) <= self._seats, f"{len(skus)} SKUs for {self._seats} seats"
         used = self._tokens
         if not used.keys() >= set(STEPS):

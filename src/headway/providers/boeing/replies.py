@@ -1,7 +1,7 @@
 """Read a price reply for each requested SKU; pure, and prepared for any bytes.
 
-A reply that breaks its promise as a whole raises UnreadableError. A line that makes no sense makes
-only its own SKU faulty. Zero is how this supplier writes "no price".
+A reply that is malformed as a whole raises UnreadableError. A malformed line makes only its own SKU
+faulty. Zero is how this supplier writes "no price".
 """
 
 import contextlib
@@ -166,7 +166,7 @@ def _price(line: Line, key: str) -> Decimal | None:
 def _quantities(line: Line) -> dict[str, int]:
     places = line.get("locationAvailabilities")
     if places is None or places == []:
-        # "Nowhere" is believed only if the rest of the line says so too, or at least not otherwise.
+        # An empty list must not contradict the rest of the line; a missing one must agree with it.
         claims = _stock_claims(line)
         if True in claims or (places is None and not claims):
             raise _FaultyLineError("stock without a location")
@@ -184,7 +184,7 @@ def _quantities(line: Line) -> dict[str, int]:
 
 def _place_name(place: object) -> str:
     name = place.get("location") if isinstance(place, dict) else None
-    # What is not printable would not survive the way into the database.
+    # Unprintable characters would not survive storage.
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise _FaultyLineError("a location without a name")
     if len(name) > NAME_CHARS_MAX:
@@ -216,7 +216,7 @@ def _number(value: object, key: str) -> Decimal:
 
 
 def _text(value: object, chars_max: int) -> str:
-    """Return what is printable of a text, as one line; nothing of what is no text."""
+    """Return the printable characters of a text, as one line; empty if it is no text."""
     if not isinstance(value, str):
         return ""
     plain = value[: 2 * chars_max]

@@ -34,7 +34,7 @@ APP_ERRORS = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EtsyAccess:
-    """The app that asks."""
+    """The credentials of the app."""
 
     keystring: str
     shared_secret: str = field(repr=False)
@@ -49,7 +49,7 @@ class EtsySelf:
 
 
 class EtsyApi:
-    """One app's way in; each method that asks is one call."""
+    """Etsy's API for one app; each method that sends a request is one call."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class EtsyApi:
         self._client.close()
 
     def get(self, path: str, params: Mapping[str, str | int], *, bearer: str) -> HttpResponse:
-        """Ask the API; a refusal of the app itself raises, other statuses are the caller's."""
+        """Send a GET; a refusal of the app itself raises, the caller handles other statuses."""
         request = self._client.build_request(
             "GET", f"{API}{path}", params=params, headers={"Authorization": f"Bearer {bearer}"}
         )
@@ -89,7 +89,7 @@ class EtsyApi:
         return answer
 
     def fetch_grant(self, form: Mapping[str, str]) -> TokenGrant:
-        """Ask for a pair of tokens; UnauthorizedError if what was given for it is dead."""
+        """Request a pair of tokens; raises UnauthorizedError if the code or token is invalid."""
         data = {**form, "client_id": self._access.keystring}
         request = self._client.build_request("POST", TOKEN_PATH, data=data)
         answer = self._exchange(request)
@@ -107,7 +107,7 @@ class EtsyApi:
         return read_grant(answer.body, self._clock.now(), provider=PROVIDER)
 
     def exchange_code(self, code: str, *, redirect_uri: str, verifier: str) -> TokenGrant:
-        """Change the code that a seller came back with for tokens."""
+        """Exchange the code that a seller came back with for tokens."""
         form = {"code": code, "redirect_uri": redirect_uri, "code_verifier": verifier}
         return self.fetch_grant({"grant_type": "authorization_code", **form})
 

@@ -1,4 +1,4 @@
-"""Etsy's Open API v3 behind the engine's port `Platform`: each method that asks is one request.
+"""Etsy's Open API v3 behind the engine's port `Platform`: each calling method is one request.
 
 A refresh token is good for one use, so the new one is kept before anything is done with it. Should
 the reply that brings it be lost, only the seller can help, by connecting again.
@@ -134,7 +134,7 @@ class EtsyPlatform:
         return replies.read_receipts(answer.body, sort_on=sort_on, now=self._clock.now())
 
     def _read_receipt(self, receipt_id: str) -> Page:
-        # The id came with a webhook; what is no number is no receipt, and no part of an address.
+        # The id came with a webhook; only a number is a receipt id, safe in an address.
         if not re.fullmatch(r"[1-9][0-9]{0,19}", receipt_id):
             return Page(missing=(receipt_id,))
         answer = self._get(f"/receipts/{receipt_id}", {})

@@ -23,7 +23,7 @@ class LedgerWalk:
     """Window after window until a minute ago; a backfill begins two years ago."""
 
     is_backfill: bool = False
-    # An entry may show later than it says it was made.
+    # An entry may appear later than its creation time.
     overlap_s: int = 3600
     first_s: int = 2 * DAY_S
     history_s: int = 2 * 365 * DAY_S
@@ -50,7 +50,7 @@ class LedgerWalk:
         return {**cursor, RUN: {**run, **_window(run, from_s)}}
 
     def ask(self, cursor: Cursor) -> PageRequest:
-        """Ask for the next page of the window."""
+        """Return the request for the next page of the window."""
         run = cursor[RUN]
         values = {
             "min_created": run["from_s"],

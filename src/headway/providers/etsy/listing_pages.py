@@ -1,7 +1,7 @@
 """Listings at Etsy: all of them, state by state, since Etsy does not report changes.
 
-The newest stand first. Whatever is renewed, published or put back on sale during the walk may jump
-to the front of what was read already; so the front is looked at once more at the end.
+The newest come first. A listing that is renewed, published or put back on sale during the walk may
+jump ahead of the pages already read; so the front is read once more at the end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ TEARS_MAX = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingsWalk:
-    """The whole shop; what was not seen since the walk began is gone."""
+    """The whole shop; a listing not found since the walk began is gone."""
 
     @property
     def recheck_after(self) -> timedelta | None:
@@ -44,7 +44,7 @@ class ListingsWalk:
         return {RUN: {**run, **_begin_state()}}
 
     def ask(self, cursor: Cursor) -> PageRequest:
-        """Ask for the next page of the state under way."""
+        """Return the request for the next page of the current state."""
         run = cursor[RUN]
         values = {"state": run["left"][0], "limit": PAGE_ROWS, "offset": run["offset"]}
         return PageRequest(what="listings", values=values)

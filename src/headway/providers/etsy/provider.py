@@ -1,4 +1,4 @@
-"""The record of Etsy: a platform whose limits bind the app, so all its sellers share them."""
+"""The record of Etsy: a platform with limits per app, so all its sellers share them."""
 
 from collections.abc import Mapping
 from typing import Protocol

@@ -68,7 +68,7 @@ class ReceiptsWalk:
         return {**lasting, RUN: {**run, **self._begin_phase(lasting, phases[0], now_s)}}
 
     def ask(self, cursor: Cursor) -> PageRequest:
-        """Ask for a wanted receipt, or for the next page."""
+        """Return the request for a wanted receipt, or for the next page."""
         run = cursor[RUN]
         if run["wanted"]:
             return PageRequest(what="receipt", values={"receipt_id": run["wanted"][0]})
@@ -123,7 +123,7 @@ class ReceiptsWalk:
 
 
 def _staying(page: Page, second: int) -> Sequence[str]:
-    """Return the rows that are still of that second; one that moved on says nothing of others."""
+    """Return the rows that are still of that second; one that moved does not affect others."""
     if not page.stamps:
         return page.ids
     pairs = zip(page.ids, page.stamps, strict=False)

@@ -1,8 +1,9 @@
-"""What Etsy's replies say, in the warehouse's words; a row that makes no sense is set aside.
+"""Read Etsy's replies into warehouse records; a malformed row is set aside.
 
-Money comes as an amount and a divisor, or in a ledger as minor units, and is kept exact. Etsy tells
-neither when an order was cancelled nor when a parcel arrived. A refund has no id: its second, and
-its place among those of that second, name it. A buyer is known by the newest order.
+Money comes as an amount and a divisor, or in a ledger as minor units, and is kept exact. Etsy
+reports neither when an order was canceled nor when a parcel arrived. A refund has no id: its
+second, and its place among those of that second, identify it. A buyer's data is from the newest
+order.
 """
 
 import hashlib
@@ -50,7 +51,7 @@ T = TypeVar("T")
 
 
 class _BadRowError(Exception):
-    """What is wrong with a row; never leaves this module."""
+    """A row is malformed; never leaves this module."""
 
 
 def unreadable(why: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""What all workers know of a price list: its last good version, and one that is held back.
+"""The state of a price list for all workers: its last good version, and one held back.
 
 Kept in the store of tokens, encrypted as everything there; the list itself is a file.
 """

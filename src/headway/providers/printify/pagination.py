@@ -1,9 +1,9 @@
-"""How everything new is found at Printify, which pages by number and filters by nothing.
+"""Find everything new at Printify, which pages by number and has no filters.
 
-Its lists show the newest first. Rows that come do so at the front and push the others down: some
-are seen twice. Rows that go pull the others up, perhaps onto a page that was read already, but
-never by more than `total` has fallen meanwhile: the walk goes back that far. Orders have no time of
-change: open ones are looked at one by one, `recheck_after` their last look.
+Its lists show the newest first. New rows appear at the front and push the others down: some are
+read twice. Removed rows pull the others up, perhaps onto a page that was read already, but never by
+more than `total` has fallen meanwhile: the walk goes back that far. Orders have no time of change:
+open ones are read one by one, `recheck_after` their last read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from headway.core.accounts.pagination import (
 
 ORDERS_PER_PAGE, PRODUCTS_PER_PAGE = 10, 50
 RECHECK_AFTER = timedelta(hours=6)
-# An order may show up in the list some time after the moment that it says it was made.
+# An order may appear in the list some time after its creation time.
 OVERLAP = timedelta(hours=1)
 # How far back the first run goes; history before that is a backfill's, which starts within this.
 FIRST_REACH = timedelta(days=30)
@@ -40,7 +40,7 @@ def paginator_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The page to read next: all rows before it were seen while the list was `total` long."""
+    """The page to read next: all rows before it were read while the list was `total` long."""
 
     page: int = 1
     total: int = 0
@@ -50,7 +50,7 @@ class Place:
         return PageRequest(what=what, values={"page": self.page, "limit": limit})
 
     def after(self, total: int, limit: int) -> tuple["Place", bool]:
-        """Return where to read next, and whether the page just read joined what was seen."""
+        """Return where to read next, and whether the page just read joined the earlier ones."""
         fallen = max(0, self.total - total)
         if fallen == 0 or self.page == 1:
             return Place(page=self.page + 1, total=total), True
@@ -63,7 +63,7 @@ def _place(run: Mapping[str, Any]) -> Place:
 
 
 def _go_on(run: Mapping[str, Any], page: Page, limit: int) -> tuple[dict[str, Any], bool]:
-    """Return the run after a page of its list, and whether the page joined what was seen."""
+    """Return the run after a page of its list, and whether the page joined the earlier ones."""
     assert page.total is not None, "a page of a list tells how long the list is"
     place, is_joined = _place(run).after(page.total, limit)
     return {**run, "page": place.page, "total": place.total}, is_joined
@@ -87,7 +87,7 @@ class NewOrders:
         return {**cursor, "boundary": boundary, RUN: {**run, "wanted": names}}
 
     def ask(self, cursor: Cursor) -> PageRequest:
-        """Ask for one order that is wanted, or for the next page."""
+        """Return the request for one wanted order, or for the next page."""
         run = cursor[RUN]
         if run["wanted"]:
             return PageRequest(what="order", values={"id": run["wanted"][0]})
@@ -100,7 +100,7 @@ class NewOrders:
             return PageStep(cursor={**cursor, RUN: {**run, "wanted": run["wanted"][1:]}})
         moved, is_joined = _go_on(run, page, ORDERS_PER_PAGE)
         if run["page"] == 1:
-            # A stamp from the future would hide what comes until then.
+            # A stamp from the future would hide newer orders until then.
             stamps = [min(stamp, now) for stamp in page.stamps]
             moved["newest"] = max([_instant(run["newest"]), *stamps]).isoformat()
         is_below = bool(page.stamps) and page.stamps[-1] < _instant(cursor["boundary"]) - OVERLAP
@@ -120,7 +120,7 @@ class History:
         return {**cursor, RUN: cursor.get(RUN) or {"page": 1, "total": 0}}
 
     def ask(self, cursor: Cursor) -> PageRequest:
-        """Ask for the next page."""
+        """Return the request for the next page."""
         return _place(cursor[RUN]).ask("orders", ORDERS_PER_PAGE)
 
     def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - as the port has it
@@ -145,7 +145,7 @@ class PrintifyListings:
         return {**cursor, RUN: cursor.get(RUN) or fresh}
 
     def ask(self, cursor: Cursor) -> PageRequest:
-        """Ask for the next page."""
+        """Return the request for the next page."""
         return _place(cursor[RUN]).ask("products", PRODUCTS_PER_PAGE)
 
     def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - as the port has it

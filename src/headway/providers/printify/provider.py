@@ -1,4 +1,4 @@
-"""The record of Printify: a platform whose limit binds each account."""
+"""The record of Printify: a platform with a limit per account."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What Printify's replies say, in the warehouse's words; a row that makes no sense is set aside.
+"""Read Printify's replies into warehouse records; a malformed row is set aside.
 
 Money is whole US cents. An order's total and the prices of its lines are retail, what the buyer was
 asked; shipping and tax are what Printify charges the seller. Lines and parcels have no ids of their
@@ -89,7 +89,7 @@ def read_products(body: bytes, *, limit: int) -> Page:
 
 
 def read_shops(body: bytes) -> tuple[PrintifyShop, ...]:
-    """Read the shops of an account, which itself has no id: its smallest shop's stands for it."""
+    """Read the shops of an account; it has no id, so its smallest shop id is used."""
     rows = _load(body)
     if not isinstance(rows, list):
         unreadable(f"no list of shops: {excerpt(body)}")
@@ -274,7 +274,7 @@ def _load(body: bytes) -> Any:  # noqa: ANN401 - JSON, of whatever shape
 
 
 def _read_list(body: bytes, limit: int) -> tuple[Row, list[Any]]:
-    """Read the outer layer of a page; its numbers are what the walk goes by."""
+    """Read the outer layer of a page; the walk relies on its numbers."""
     envelope = _load(body)
     if not isinstance(envelope, dict) or not isinstance(envelope.get("data"), list):
         unreadable(f"no page: {excerpt(body)}")
@@ -307,7 +307,7 @@ def _name(row: Any) -> str:  # noqa: ANN401 - a row, perhaps a bad one
 
 
 def _once(records: Sequence[N]) -> tuple[N, ...]:
-    """Leave out what a page names a second time; the first is of the newer row."""
+    """Return the records without repeated ids; the first of several is the newest."""
     return tuple({record.external_id: record for record in reversed(records)}.values())[::-1]
 
 

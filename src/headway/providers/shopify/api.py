@@ -241,7 +241,7 @@ def find_address(text: str) -> httpx.URL | None:
 
 
 def oauth_error(body: bytes) -> str:
-    """Return what a token reply calls its error, if it does."""
+    """Return the error code of a token reply, if it has one."""
     try:
         reply = json.loads(body)
     except (ValueError, RecursionError):

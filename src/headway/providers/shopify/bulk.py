@@ -58,7 +58,7 @@ query FindBulk($first: Int!, $search: String!) {{
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bulk:
-    """How a bulk operation stands; `url` is where its answers are, all of them or a part."""
+    """The status of a bulk operation; `url` is where its results are, all of them or a part."""
 
     id: Gid
     status: str
@@ -73,7 +73,7 @@ class Bulk:
 
 
 def stage_upload(name: str) -> Document:
-    """Ask where a file of variables may be uploaded."""
+    """Return the request for an address to upload a file of variables."""
     fields = {
         "resource": "BULK_MUTATION_VARIABLES",
         "filename": name,
@@ -92,7 +92,7 @@ def price_lines(writes: Sequence[PriceWrite]) -> bytes:
 def bulk_mutation(key: str) -> str:
     """Return the mutation to run for each line; its name identifies the intent.
 
-    No filter of the API knows our identifier, but an operation always shows its text.
+    No filter of the API supports our identifier, but an operation always shows its text.
     """
     assert re.fullmatch(r"[A-Za-z0-9-]+", key), f"{key!r} cannot be part of a name"
     return (
@@ -104,24 +104,24 @@ def bulk_mutation(key: str) -> str:
 
 
 def run_bulk(path: str, *, key: str) -> Document:
-    """Start a bulk price change on an uploaded file."""
+    """Return the mutation that starts a bulk price change on an uploaded file."""
     variables = {"mutation": bulk_mutation(key), "path": path, "client": key}
     return Document(text=RUN_BULK, variables=variables)
 
 
 def bulk_status(operation: Gid) -> Document:
-    """Ask how a bulk operation stands."""
+    """Return the query for the status of a bulk operation."""
     return Document(text=BULK_STATUS, variables={"id": operation})
 
 
 def find_bulk() -> Document:
-    """Query the newest bulk mutations, to find one after its reply was lost."""
+    """Return the query for the newest bulk mutations, to find one after its reply was lost."""
     variables = {"first": BULKS_LOOKED_AT, "search": "operation_type:mutation"}
     return Document(text=FIND_BULK, variables=variables)
 
 
 def read_target(reply: ShopReply) -> UploadTarget:
-    """Read where to upload."""
+    """Read the upload target."""
     _refuse(reply.faults_of("stagedUploadsCreate"))
     targets = reply.payload("stagedUploadsCreate").get("stagedTargets")
     target = targets[0] if isinstance(targets, list) and targets else {}
@@ -147,7 +147,7 @@ def read_started(reply: ShopReply) -> Gid | None:
 
 
 def read_bulk(node: object) -> Bulk:
-    """Read how one operation stands."""
+    """Read the status of one operation."""
     facts: dict[str, Any] = node if isinstance(node, dict) else {}
     if not isinstance(facts.get("id"), str):
         unreadable("no bulk operation")

@@ -14,7 +14,7 @@ GID_CHARS_MAX = 200
 
 
 def get(node: object, name: str) -> Any:  # noqa: ANN401 - JSON, of whatever shape
-    """Return what is under a name; None if there is no such thing."""
+    """Return the value of a name; None if there is none."""
     return node.get(name) if isinstance(node, dict) else None
 
 

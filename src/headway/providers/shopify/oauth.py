@@ -1,7 +1,7 @@
 """Shopify's consent page, in the shape that all platforms have.
 
-Shopify has a page for each shop, so which shop it is must be known beforehand; it is asked again
-with the new token, so that no token is stored under another shop's name.
+Shopify has a page for each shop, so the shop must be known beforehand; it is verified with the new
+token, so that no token is stored under another shop's name.
 """
 
 import json

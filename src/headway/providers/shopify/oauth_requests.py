@@ -72,7 +72,7 @@ def exchange_code(
 ) -> TokenGrant:
     """Change a code for tokens that expire, in one call; raises ProviderError.
 
-    An app that is exempt may get a token that never dies instead.
+    An app that is exempt may get a token that never expires instead.
     """
     form = {
         "client_id": access.client_id,

@@ -1,9 +1,9 @@
-"""How everything new is found at Shopify, which sorts by the time of the last change.
+"""Find everything new at Shopify, which sorts by the time of the last change.
 
-A run reads what changed, the oldest change first. A row that changes meanwhile moves to the end of
-the list and is met there. The platform's cursor is good within one run only; what lasts is a stamp,
-up to which everything was seen. It stays a few minutes behind: changes reach the list late, clocks
-are apart, and a row may tell of a change that its place in the list does not know of yet.
+A run reads changed rows, the oldest change first. A row that changes meanwhile moves to the end of
+the list and is read there. The platform's cursor is valid within one run only; between runs a stamp
+is kept, up to which everything was read. It stays a few minutes behind: changes reach the list
+late, clocks differ, and a row may show a change before its place in the list does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ ALL_ORDERS = "read_all_orders"
 BEGINNING = datetime(2004, 1, 1, tzinfo=UTC)
 # Shopify shows 25,000 rows of one list; well before that the walk begins another at its stamp.
 ROWS_MAX = 20_000
-# A page whose `next` is this was not read: the platform does not know the cursor any more.
+# The `next` of a page that was not read because the platform rejected an old cursor.
 STALE = ""
 CURSOR_LIFE = timedelta(hours=1)
 # How many of a kind one call may name.
@@ -80,7 +80,7 @@ class Changes:
         return {**cursor, "newest": newest, RUN: _with_ids(run, wanted)}
 
     def ask(self, cursor: Cursor) -> PageRequest:
-        """Ask for rows by name, for one that did not fit on a page, or for the next page."""
+        """Return the request for named rows, a row that did not fit on a page, or the next page."""
         run = cursor[RUN]
         return _ask_by_name(self.noun, run) or _ask_list(self.noun, "updated_at", run)
 
@@ -201,7 +201,7 @@ class OrderHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllCustomers:
-    """All customers by id, once; who comes or changes meanwhile is found by `Changes`."""
+    """All customers by id, once; `Changes` finds those who are added or change meanwhile."""
 
     recheck_after: timedelta | None = None
 
@@ -284,7 +284,7 @@ def _queue(run: Mapping[str, Any], page: Page) -> list[list[str | None]]:
 
 
 def _settled(newest: str, run: Mapping[str, Any], page: Page) -> datetime:
-    """Return up to which stamp all was seen, after this page of the list.
+    """Return the stamp up to which everything was read, after this page of the list.
 
     What was not settled when the list was begun may come in behind the place that was read.
     """

@@ -87,7 +87,7 @@ class ShopifyPlatform:
         return self._api.refresh_token(send_by_s=send_by_s)
 
     def price(self, ask: PageRequest) -> float:
-        """Return what this request costs in points, at most."""
+        """Return the maximum cost of this request in points."""
         return price_of(ask)
 
     def read(self, ask: PageRequest) -> Page:

@@ -1,6 +1,6 @@
-"""What a shop shows and what it made, read from its replies; pure, and prepared for any bytes.
+"""Read shown and created products from a shop's replies; pure, and prepared for any bytes.
 
-Whatever is not as promised raises UnreadableError: half of an answer is not believed.
+Anything malformed raises UnreadableError: half of a reply is not accepted.
 """
 
 from collections import Counter

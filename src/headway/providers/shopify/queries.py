@@ -12,7 +12,7 @@ from typing import Any
 from headway.core.catalog.storefront import Creation, Gid, PriceWrite, StatusWrite, StockWrite
 
 PAGE_MAX = 250
-# What one search may cost, and what a variant and each of its stock levels add to it.
+# The maximum cost of one search, and the cost of a variant and of each of its stock levels.
 SEARCH_POINTS, VARIANT_POINTS, LEVEL_POINTS = 450, 8, 3
 # A new product may be stocked at locations that were not requested.
 LEVELS_SPARE = 10
@@ -81,14 +81,14 @@ class Document:
 
 
 def locations() -> Document:
-    """Ask for every active location, those of fulfilment services too, in one page."""
+    """Return the query for all active locations, also of fulfillment services, in one page."""
     return Document(text=LOCATIONS, variables={"first": PAGE_MAX})
 
 
 def find(shop_skus: Sequence[str], *, levels: int) -> Document:
-    """Search by SKU, with as long a page as the call may cost: a search finds more than it should.
+    """Return the search by SKU, with the longest page that one call may cost.
 
-    Some words of a SKU are enough for a hit, so the exact one may stand far down.
+    A few words of a SKU are enough for a hit, so the exact one may be far down.
     """
     search = " OR ".join(f"sku:{_quoted(sku)}" for sku in shop_skus)
     fitting = SEARCH_POINTS // (VARIANT_POINTS + LEVEL_POINTS * levels)
@@ -98,12 +98,12 @@ def find(shop_skus: Sequence[str], *, levels: int) -> Document:
 
 
 def read(variants: Sequence[Gid], *, levels: int) -> Document:
-    """Ask for variants by id."""
+    """Return the query for variants by id."""
     return Document(text=READ, variables={"ids": list(variants), "levels": _page(levels)})
 
 
 def set_stock(writes: Sequence[StockWrite], *, key: str) -> Document:
-    """Set quantities; what we believe is there is always said, null when we do not know."""
+    """Return the mutation that sets quantities, with the expected ones, null if unknown."""
     quantities = [
         {
             "inventoryItemId": write.item,
@@ -123,7 +123,7 @@ def set_stock(writes: Sequence[StockWrite], *, key: str) -> Document:
 
 
 def activate(write: StockWrite, *, key: str) -> Document:
-    """Stock an item at a location."""
+    """Return the mutation that stocks an item at a location."""
     variables = {
         "item": write.item,
         "location": write.location,
@@ -142,7 +142,7 @@ def by_product(writes: Sequence[PriceWrite]) -> list[list[int]]:
 
 
 def set_prices(writes: Sequence[PriceWrite]) -> Document:
-    """Set prices, one aliased mutation per product: p0, p1 and so on, as `by_product` groups."""
+    """Return one aliased price mutation per product: p0, p1 and so on, as `by_product` groups."""
     variables: dict[str, Any] = {}
     for number, places in enumerate(by_product(writes)):
         fields = product_prices(writes, places)
@@ -158,7 +158,7 @@ def set_prices(writes: Sequence[PriceWrite]) -> Document:
 
 
 def set_statuses(writes: Sequence[StatusWrite]) -> Document:
-    """Set statuses, one aliased mutation per product: s0, s1 and so on."""
+    """Return one aliased status mutation per product: s0, s1 and so on."""
     variables = {
         f"s{at}": {"id": write.product, "status": write.status.value}
         for at, write in enumerate(writes)
@@ -172,7 +172,7 @@ def set_statuses(writes: Sequence[StatusWrite]) -> Document:
 
 
 def create(creation: Creation) -> Document:
-    """Make a product of one variant, or set the one of that handle."""
+    """Return the mutation that creates a product of one variant, or sets the one of that handle."""
     variant = {
         "optionValues": [{"optionName": "Title", "name": "Default Title"}],
         "sku": creation.shop_sku,

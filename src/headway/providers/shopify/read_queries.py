@@ -156,7 +156,7 @@ def document_of(ask: PageRequest, *, after: str | None = None) -> Document:
 
 
 def price_of(ask: PageRequest) -> float:
-    """Return what that costs at most."""
+    """Return the maximum cost of that request."""
     return PRICES[ask.what](ask.values)
 
 

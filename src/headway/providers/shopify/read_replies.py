@@ -1,6 +1,6 @@
 """Read a shop's pages of orders, listings and customers as records; prepared for any bytes.
 
-A row that makes no sense is kept as it came; a page that makes none raises UnreadableError. Ids are
+A malformed row is kept as received; a malformed page raises UnreadableError. Ids are
 the numbers at the end of the platform's long ones. An order's `total` is before returns, and a
 position's quantity and price are as it was ordered: refunds stand apart, so nothing counts twice.
 """
@@ -52,7 +52,7 @@ class RecordPart:
 
 
 def read_part(value: str | None) -> RecordPart | None:
-    """Read what an earlier page of the same row left in its `next`."""
+    """Read the part that an earlier page of the same row left in its `next`."""
     return None if value is None else RecordPart(**json.loads(value))
 
 
@@ -69,7 +69,7 @@ def check_access(reply: ShopReply) -> None:
 
 
 def read_page(ask: PageRequest, reply: ShopReply) -> Page:
-    """Read the answer to an ask; raises UnreadableError."""
+    """Read the reply to a request; raises UnreadableError."""
     if ask.values.get("after") and any(OLD_CURSOR.search(node.message) for node in reply.faults):
         return Page(next=STALE)
     return READERS[ask.what](ask.values, reply)

@@ -58,7 +58,7 @@ class ShopUserError:
 
     @property
     def verdict(self) -> WriteVerdict:
-        """What it means for the item that it names."""
+        """The verdict on the item that it names."""
         if self.code in VERDICTS:
             return VERDICTS[self.code]
         if not self.code and ALREADY_ACTIVE.search(self.message):
@@ -77,7 +77,7 @@ class ShopReply:
     cost: Cost | None
 
     def refuse(self) -> None:
-        """Raise what an error at the top means; nothing was done but for a lost answer."""
+        """Raise the error at the top of a reply; nothing was done, unless a reply was lost."""
         for fault in self.faults:
             _raise_idempotency(fault)
             if fault.code == "THROTTLED":
@@ -166,7 +166,7 @@ def user_faults(payload: object) -> list[ShopUserError] | None:
 def share(faults: Sequence[ShopUserError], count: int) -> list[WriteResult]:
     """Share the errors of a write that was done whole or not at all among its items.
 
-    Who is named gets its verdict; the others are not done, through no fault of their own.
+    The items that are named get their verdict; the others are not done, and not at fault.
     """
     if not faults:
         return [WriteResult(verdict=WriteVerdict.DONE)] * count

@@ -153,11 +153,11 @@ class ShopifyStorefront:
         return shown.read_created(self._ask(documents.create(creation)))
 
     def stage_upload(self, name: str) -> UploadTarget:
-        """Ask where the file of a bulk operation may be uploaded."""
+        """Request the address to upload the file of a bulk operation."""
         return bulk.read_target(self._ask(bulk.stage_upload(name)))
 
     def upload(self, target: UploadTarget, content: bytes) -> str:
-        """Upload the file, and return what the shop calls it; the host is not the shop's."""
+        """Upload the file, and return the shop's name for it; the host is not the shop's."""
         assert len(content) <= bulk.FILE_BYTES_MAX, "more than 100 MB in one file"
         request = self._files.build_request(
             "POST",
@@ -210,7 +210,7 @@ class ShopifyStorefront:
 
 
 def _check_file(status: int, advice: str) -> None:
-    """Raise what a file host's bad status means: never that the shop refuses us."""
+    """Raise the error of a file host's bad status: never that the shop refuses us."""
     if 200 <= status < 300:  # noqa: PLR2004 - the class of good answers
         return
     is_passing = status >= httpx.codes.INTERNAL_SERVER_ERROR or status in {408, 429}
