@@ -16,7 +16,7 @@ NAMED_MAX = 5
 def examine_processes(app: App) -> Iterator[ShopCheck]:
     """Yield the checks of the processes on this database: versions, settings and clocks."""
     alive = Processes(app.pool).alive()
-    yield ShopCheck(subject="processes", verdict=OK, finding=_who(alive))
+    yield ShopCheck(subject="processes", verdict=OK, finding=_process_counts(alive))
     if others := sorted({process.version for process in alive} - {__version__}):
         finding = f"some run headway {', '.join(others)}, here is {__version__}; upgrade them too"
         yield ShopCheck(subject="processes", verdict=WARN, finding=finding)
@@ -35,7 +35,7 @@ def examine_processes(app: App) -> Iterator[ShopCheck]:
             yield ShopCheck(subject="clock", verdict=WARN, finding=finding)
 
 
-def _who(alive: Sequence[Process]) -> str:
+def _process_counts(alive: Sequence[Process]) -> str:
     if not alive:
         return "none runs on this database now"
     counts = Counter((process.host, process.verb) for process in alive)

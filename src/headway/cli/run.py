@@ -69,7 +69,7 @@ def run(
         lines = fetch_all_suppliers(app, owner, wake_push=bell.set)
         notify = notify_of(app)
         pulls = [app.pull(f"{owner}:{number}") for number in range(1, settings.pull_workers + 1)]
-        runner = EmbeddedRunner(app.clock, partial(_tell, voice))
+        runner = EmbeddedRunner(app.clock, partial(_print_step, voice))
         stack.callback(_give_back, pulls)
         stack.callback(runner.stop, STOP_S)
         runner.start(
@@ -95,7 +95,7 @@ def _give_back(pulls: Sequence[Pull]) -> None:
             pull.give_back()
 
 
-def _tell(voice: CommandConsole, name: str, text: str) -> None:
+def _print_step(voice: CommandConsole, name: str, text: str) -> None:
     """Print what a step did, unless the live view shows it."""
     if not voice.is_watched:
         voice.tell(name, text)

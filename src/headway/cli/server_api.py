@@ -158,7 +158,7 @@ class HeadwayApi:
                 speed=float(speed) if (speed := answer.headers.get("headway-speed")) else None,
             )
         except (KeyError, ValueError):
-            self._stranger(answer)
+            self._raise_not_headway(answer)
         self.last = reply
         return reply
 
@@ -169,9 +169,9 @@ class HeadwayApi:
             problem = json.loads(answer.content)
             detail, title = _plain(problem["detail"]), problem["title"]
         except (ValueError, KeyError, TypeError):
-            self._stranger(answer)
+            self._raise_not_headway(answer)
         if not answer.headers.get("content-type", "").startswith(PROBLEM):
-            self._stranger(answer)
+            self._raise_not_headway(answer)
         if status == httpx.codes.UNAUTHORIZED:
             raise UnauthenticatedError(
                 f"{self.url} does not know the key in HEADWAY_API_KEY, or it is over; make one"
@@ -190,7 +190,7 @@ class HeadwayApi:
             raise ConfigError(detail)
         raise KINDS.get(status, InvalidError)(detail)
 
-    def _stranger(self, answer: httpx.Response) -> NoReturn:
+    def _raise_not_headway(self, answer: httpx.Response) -> NoReturn:
         raise UnreadableError(
             f"what answers at {self.url} is not headway, or something stands before it"
             f" (it said {answer.status_code})",

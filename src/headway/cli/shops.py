@@ -118,9 +118,9 @@ def connect(
     if as_json:
         emit(account)
     elif platform is not PlatformName.SHOPIFY:
-        _say_connected(account)
+        _print_connected(account)
     else:
-        _say_greeting(connected)
+        _print_greeting(connected)
     if account.status != "connected":
         raise typer.Exit(FAILED)
 
@@ -156,7 +156,7 @@ def _refuse_platform(shop: str, seller: str) -> None:
         raise InvalidError(f"which shop? headway connect SHOP --seller {seller} --platform {shop}")
 
 
-def _say_connected(account: ConnectedShop) -> None:
+def _print_connected(account: ConnectedShop) -> None:
     say(
         f"{account.platform} shop {account.shop} is connected to {account.user_id}; the token"
         " is tried, and its orders come, when headway runs"
@@ -164,7 +164,7 @@ def _say_connected(account: ConnectedShop) -> None:
     say("see how it goes with: headway shops")
 
 
-def _say_greeting(connected: ShopConnection) -> None:
+def _print_greeting(connected: ShopConnection) -> None:
     account, unknown = connected.account, connected.unknown_locations
     if account.status != "connected":
         say(f"{account.shop} refused: {account.reason}")

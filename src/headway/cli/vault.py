@@ -56,7 +56,7 @@ def rotate(*, as_json: AsJson = False) -> None:
             emit({"written": written, **_summary(vault, counts)})
             return
         say(f"{written} of {total} secrets were encrypted anew with the newest key")
-        _say_advice(vault, counts)
+        _print_advice(vault, counts)
 
 
 def status(*, as_json: AsJson = False) -> None:
@@ -74,7 +74,7 @@ def status(*, as_json: AsJson = False) -> None:
         table(("key", "secrets", ""), rows, title=f"keys of {vault.source}", right={1})
         if counts[None]:
             say(f"{_lost(vault, counts)}; put their key after the others")
-        _say_advice(vault, counts)
+        _print_advice(vault, counts)
 
 
 def _stores(app: App) -> tuple[Credentials | OAuthFlows, ...]:
@@ -103,6 +103,6 @@ def _lost(vault: Vault, counts: Mapping[int | None, int]) -> str:
     return f"{counts[None]} stored secrets open with none of {vault.keys_named}"
 
 
-def _say_advice(vault: Vault, counts: Mapping[int | None, int]) -> None:
+def _print_advice(vault: Vault, counts: Mapping[int | None, int]) -> None:
     if vault.count > 1 and not any(counts[at] for at in range(2, vault.count + 1)):
         say(f"all but the first key may be removed from {vault.source}")

@@ -101,13 +101,13 @@ def _captured_messages() -> Iterator[list[str]]:
     """Capture Apprise's log messages, and keep them from other handlers."""
     messages: list[str] = []
 
-    class Ear(logging.Handler):
+    class MessageCapture(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             messages.append(record.getMessage())
 
-    ear, logger = Ear(logging.WARNING), logging.getLogger(LOGGER)
-    logger.addHandler(ear)
+    handler, logger = MessageCapture(logging.WARNING), logging.getLogger(LOGGER)
+    logger.addHandler(handler)
     try:
         yield messages
     finally:
-        logger.removeHandler(ear)
+        logger.removeHandler(handler)

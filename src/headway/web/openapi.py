@@ -70,7 +70,7 @@ def document(site: FastAPI) -> dict[str, Any]:
         schemas = spec.setdefault("components", {}).setdefault("schemas", {})
         _require_reply_fields(spec, schemas)
         for operation in operations(spec):
-            _tell_problems(operation)
+            _describe_problems(operation)
             _give_examples(operation, schemas)
         for name in FASTAPIS:
             schemas.pop(name, None)
@@ -109,7 +109,7 @@ def _referred(value: object, schemas: dict[str, Any]) -> set[str]:
     return names
 
 
-def _tell_problems(operation: dict[str, Any]) -> None:
+def _describe_problems(operation: dict[str, Any]) -> None:
     for status, reply in operation["responses"].items():
         content = reply.get("content", {})
         schema = content.get(PLAIN_JSON, {}).get("schema", {})

@@ -62,7 +62,7 @@ def read_found(reply: ShopReply, requested: Sequence[str]) -> FoundVariants:
     variants: dict[str, list[Shown]] = {}
     for node in nodes(page):
         if isinstance(node, dict) and node.get("sku") in requested:
-            variants.setdefault(node["sku"], []).append(_one_of(node))
+            variants.setdefault(node["sku"], []).append(_read_variant(node))
     missed = frozenset(requested) - variants.keys()
     return FoundVariants(shown=variants, unsure=missed if is_cut(page) else frozenset())
 
@@ -73,7 +73,7 @@ def read_nodes(reply: ShopReply, requested: Sequence[Gid]) -> list[Shown | None]
     if not isinstance(nodes, list) or len(nodes) != len(requested):
         unreadable("another number of nodes than was asked for")
     # An id of something else than a variant comes back without any field.
-    shown = [None if node in (None, {}) else _one_of(node) for node in nodes]
+    shown = [None if node in (None, {}) else _read_variant(node) for node in nodes]
     if any(
         variant and variant.ids.variant != gid
         for variant, gid in zip(shown, requested, strict=True)
@@ -82,7 +82,7 @@ def read_nodes(reply: ShopReply, requested: Sequence[Gid]) -> list[Shown | None]
     return shown
 
 
-def _one_of(node: object) -> Shown:
+def _read_variant(node: object) -> Shown:
     """Read one of several variants; raises PermanentError, since reading again would not help."""
     try:
         shown, levels = read_shown(node), part(part(node, "inventoryItem"), "inventoryLevels")
