@@ -75,7 +75,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessGrant:
-    """What a key or a link lets its holder be."""
+    """The role and the seller that a key or a link grants."""
 
     name: str
     role: Role

@@ -59,12 +59,12 @@ class Subject:
 
     @property
     def name(self) -> str:
-        """How the store and a message name it, beside the verb."""
+        """The subject's name in the store and in messages, besides the verb."""
         return f"{self.provider}:{self.which}"
 
     @property
     def queue(self) -> str:
-        """Where its messages wait."""
+        """The queue of its messages."""
         return f"{self.verb}.{self.provider}"
 
 

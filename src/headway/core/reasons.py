@@ -127,7 +127,7 @@ def format_time(at: datetime, now: datetime) -> str:
 
 
 def describe_pause(pause: Pause, now: datetime) -> str:
-    """Write who paused, since when, until when and why."""
+    """Return a text: who paused, since when, until when and why."""
     who = f" by {pause.actor}" if pause.actor else ""
     ends = "somebody resumes" if pause.until is None else format_time(pause.until, now)
     why = f": {pause.reason.rstrip('.')}" if pause.reason else ""

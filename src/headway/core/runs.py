@@ -54,7 +54,7 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        """Whether it will not change any more."""
+        """True if the run has ended."""
         return self.status not in {RunStatus.QUEUED, RunStatus.RUNNING}
 
 

@@ -30,7 +30,7 @@ class DispatchLeasesPort(Protocol):
     """Leases on dispatching subjects."""
 
     def take(self, subjects: Sequence[Subject], *, life: timedelta) -> list[DispatchLease]:
-        """Take the leases of subjects without a message under way; each may be sent one now."""
+        """Take the leases of subjects without a message in flight; each may be sent one now."""
 
     def take_up(self, dispatch_lease: DispatchLease, *, life: timedelta) -> DispatchLease | None:
         """Take over the lease of a message under a new fence; None if the message is old."""
@@ -50,14 +50,14 @@ class DispatchLeasesPort(Protocol):
         """Return the time until the next lease with carried state is due; None if there is none."""
 
     def living(self, verb: Verb) -> list[Subject]:
-        """Return those of a verb that need no message now."""
+        """Return the subjects of a verb that need no message now."""
 
 
 class DueSuppliers(Protocol):
     """Which suppliers beside the settings' wait for a worker."""
 
     def idle(self, now: datetime, *, limit: int) -> list[SupplierName]:
-        """Return the subjects without a dispatched worker."""
+        """Return the due suppliers without a dispatched worker."""
 
 
 class DueShops(Protocol):

@@ -89,7 +89,7 @@ def place(position: ListingPosition) -> str:
 
 
 def _is_blocked(position: ListingPosition) -> bool:
-    """Return True if a read went well and left an error: it may not be published as it is."""
+    """Return True if a read succeeded with an error: the part cannot be published."""
     stopped = not position.is_active and position.sync_status == "success"
     return stopped and bool(position.last_error)
 

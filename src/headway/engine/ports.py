@@ -82,7 +82,7 @@ class SchedulePort(Protocol):
         """Return how many SKUs were in calls as retries since then."""
 
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
-        """Give seats back untouched, with the given suspicion by listing id; return how many."""
+        """Release listings without an outcome, with their suspicion by id; return how many."""
 
     def reset_suspicion(self) -> int:
         """Reset the suspicion of every listing that is not in a call; return how many."""
@@ -120,7 +120,7 @@ class TimetablePort(Protocol):
     """Due times that a policy moves for many at once."""
 
     def roll_retries(self, now: datetime, opens_at: datetime) -> Collection[Sku]:
-        """Move the retries that earlier windows left over into this one; return who moved."""
+        """Move retries that earlier windows left over into this one; return the moved SKUs."""
 
 
 class SellersPort(Protocol):
@@ -129,10 +129,10 @@ class SellersPort(Protocol):
     def standings(
         self, user_ids: Collection[SellerId], now: datetime
     ) -> Mapping[SellerId, SellerSettings]:
-        """Return how each of these sellers stands."""
+        """Return the settings of each of these sellers."""
 
     def count_catalogs(self, now: datetime) -> int:
-        """Count every seller's listings, for the guard; return the sellers whose number changed."""
+        """Count every seller's listings, for the guard; return how many numbers changed."""
 
 
 class NoticesPort(Protocol):
@@ -152,7 +152,7 @@ class BreakersPort(Protocol):
         """Return the breakers of all these."""
 
     def save(self, limit_key: LimitKey, breaker: Breaker) -> None:
-        """Keep it."""
+        """Store the breaker."""
 
 
 class Supplier(Protocol):
@@ -243,7 +243,7 @@ class Storefront(Protocol):
 
 
 class PushesPort(Protocol):
-    """What is to be written to the shops: due shops, one leased visit at a time, settled."""
+    """Changes to write to the shops: due shops, one push lease at a time, settled."""
 
     def due_shops(
         self,
@@ -270,10 +270,9 @@ class PushesPort(Protocol):
     ) -> PushLease | None:
         """Lease a shop under a new fence, with what is due there; None if another was faster.
 
-        A push lease carries the open intents, the changes that are due or that an open intent
-        names,
-        and, only when nothing else is there, listings to verify, the longest unseen first. What
-        goes in bulk stands apart: it is not unsure, and its listings are not verified meanwhile.
+        A push lease holds the open intents, the changes that are due or that an open intent names
+        and, only if there is nothing else, listings to verify, the longest unread first. A bulk
+        intent is separate: it is not unsure, and its listings are not verified meanwhile.
         """
 
     def intend(self, push_lease: PushLease, intent: Intent, *, now: datetime) -> bool:
@@ -324,7 +323,7 @@ class BulksPort(Protocol):
         until: datetime,
         now: datetime,
     ) -> bool:
-        """Store an intent and let those listings sleep; False if the push lease was taken over."""
+        """Store an intent and let those listings sleep; return False if the lease was lost."""
 
     def note(self, push_lease: PushLease, bulk: BulkIntent) -> bool:
         """Store how far it has come, before a call; False if the push lease was taken over."""
@@ -431,7 +430,7 @@ class JobsPort(Protocol):
 
 
 class PausesPort(Protocol):
-    """What a person has stopped."""
+    """Pauses by people."""
 
     def reconcile(self, now: datetime) -> int:
         """Mark what is paused and unmark what no longer is, so much at once; return how many."""

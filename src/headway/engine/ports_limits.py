@@ -34,7 +34,7 @@ class Limiter(Protocol):
     def knows(self, permit: Permit) -> bool:
         """Return True if the limits of a permit are known here, where another may have reserved it.
 
-        One that is not is left to lapse.
+        An unknown permit lapses.
         """
 
     def begin(self, permit: Permit) -> BeginResult:
@@ -62,7 +62,7 @@ class Limiter(Protocol):
         """
 
     def extend(self, permit: Permit, amount: float) -> bool:
-        """Reserve more of a quota for a call under way; False if there is not that much."""
+        """Reserve more of a quota for a call in flight; return False if it is not available."""
 
     def observe(self, key: str, observation: Observation, *, permit: Permit | None = None) -> None:
         """Correct a meter from a reply; name the reply's permit if it is not settled."""
@@ -79,7 +79,7 @@ class Ledger(Protocol):
 
 
 class ErrorSharePort(Protocol):
-    """How many replies of a scope were errors."""
+    """How many replies of a limit key were errors."""
 
     def pause_for(self, key: str, *, now: datetime) -> float | None:
         """Return for how many seconds this scope must keep still; None for not at all."""

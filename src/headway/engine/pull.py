@@ -103,7 +103,7 @@ class Pull:
         self._throttles = 0
 
     def detach(self) -> PullClaim | None:
-        """Let go of the job in hand, so that another worker may go on with it."""
+        """Return the claimed job, so that another worker can continue with it."""
         run, self._run = self._run, None
         return None if run is None else run.packed
 
@@ -119,7 +119,7 @@ class Pull:
             self._run = run
 
     def give_back(self) -> None:
-        """Give the job in hand back, to be gone on with at once: this worker ends."""
+        """Release the claimed job, due at once: this worker ends."""
         if self._run is not None:
             self._give_back(self._run, self._clock.now(), "")
 
@@ -177,7 +177,7 @@ class Pull:
         return Done(what=f"{self._run.what}: {job.type}")
 
     def _begin_run(self, job: Job, walk: Paginator, now: datetime) -> Cursor:
-        """Begin, or go on with the run under way; either reads first what webhooks named."""
+        """Begin a run, or continue the current one; both first read what webhooks named."""
         if RUN in job.cursor:
             try:
                 cursor = walk.begin(job.cursor, now, job.wanted)
@@ -201,7 +201,7 @@ class Pull:
     # -- the permit --------------------------------------------------------------------------
 
     def _queue(self, run: Claim) -> Done | Wait:
-        """Take a unit of the day and queue for a permit; go at once if that may be."""
+        """Take a unit of the day and queue for a permit; make the call at once if allowed."""
         if not self._has_unit(run):
             return self._give_back(run, self._clock.now(), "the day's quota is spent")
         began_s = self._clock.monotonic()
@@ -302,7 +302,7 @@ class Pull:
         return self._wait(run, self._clock.now() + TOKEN_PAUSE, why)
 
     def _advance(self, run: Claim, page: Page, asked_at: datetime) -> Done:
-        """Commit a page, and go on, give way, or end."""
+        """Commit a page, and continue, yield, or end."""
         now = self._clock.now()
         step = run.walk.advance(run.cursor, page, now)
         job = self._jobs.commit(run.job, page, step, calls=run.untold, asked_at=asked_at, now=now)
@@ -355,7 +355,7 @@ class Pull:
             self._limiter.observe(key, observation, permit=run.day)
 
     def _brake(self, run: Claim) -> None:
-        """Keep still for a while where error replies would become too large a share."""
+        """Pause if error replies would become too large a share."""
         if run.job.account.platform not in ERRORS_COUNTED:
             return
         for key in run.platform.keys:
@@ -461,7 +461,7 @@ class Pull:
         return Done(what=f"{run.what}: {why}" + ("" if is_ours else ", too late"))
 
     def _drop(self, run: Claim) -> None:
-        """Let go of a job that another has; what was used of the day stays used."""
+        """Drop a job whose lease was lost; what was used of the day stays used."""
         self._settle_day(run)
         self._run = None
 

@@ -12,7 +12,7 @@ from headway.engine.ports import Platform
 
 @dataclass(slots=True, kw_only=True)
 class Claim:
-    """What a puller knows of the job in its hand.
+    """State of a claimed job in its worker.
 
     `sent` are the calls of this claim, `untold` those that the store does not know of yet; `spent`
     is what was taken of the day's reservation for them, and is one ahead before a call.

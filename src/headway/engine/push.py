@@ -52,7 +52,7 @@ FILE_POINTS = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushRule:
-    """How a pusher waits, how long it may hold a shop, and what it does about drift."""
+    """How long a worker waits, how long it may hold a shop, and what it does about drift."""
 
     poll: timedelta = timedelta(seconds=2)
     lease: timedelta = timedelta(seconds=60)
@@ -104,13 +104,13 @@ class Push:
         self._carried_permit: Permit | None = None
 
     def detach(self) -> Permit | None:
-        """Let go of the permit that it waits for, so that another at the shop may go on with it."""
+        """Return the permit that it waits for, so that another worker can continue with it."""
         permit = self._carried_permit if self._push_step is None else self._push_step.permit
         self._carried_permit = self._push_step = None
         return permit
 
     def resume(self, state: Carried) -> None:
-        """Go on with a permit that another worker at the same shop waited for."""
+        """Continue with a permit that another worker at the same shop waited for."""
         assert isinstance(state, Permit)
         assert self._only is not None, "a permit is one shop's"
         self._carried_permit = state
@@ -282,7 +282,7 @@ class Push:
     ) -> Done:
         shop = push_lease.shop
         try:
-            pushed, locations = self._bulk_step(push_step.storefront, push_batch, shop, intent)
+            pushed, locations = self._make_call(push_step.storefront, push_batch, shop, intent)
         except ProviderError as error:
             return self._failed(push_step, push_lease, push_batch, intent, error)
         self._settle_permit(push_step, result=f"{push_batch.kind} of {len(push_batch.changes)}")
@@ -308,7 +308,7 @@ class Push:
     def _advance(
         self, push_step: _PushStep, bulk_step: BulkPushStep, send_by_s: float
     ) -> Done | Wait:
-        """Take prices that go in bulk one call further."""
+        """Make the next call of a bulk operation."""
         ready = bulk_step.prepare()
         if ready is None:
             return self._hand_back(push_step.permit, f"{bulk_step.what}: no call")
@@ -331,10 +331,10 @@ class Push:
         late = "" if ready.settle(answer, call_id=push_step.permit.id) else ", too late"
         return Done(what=f"{push_step.shop.domain}: {ready.what}{late}")
 
-    def _bulk_step(
+    def _make_call(
         self, storefront: Storefront, push_batch: PushBatch, shop: Shop, intent: Intent | None
     ) -> tuple[list[Pushed], Mapping[str, Gid] | None]:
-        """Make the one call of a visit, and judge what it brought."""
+        """Make the one call of a push, and return its results."""
         places = max(1, len(shop.locations or {}))
         if push_batch.kind is WriteKind.LOCATIONS:
             return [], storefront.locations()

@@ -41,7 +41,7 @@ class BulkPush:
     piece_max: int = PIECE_MAX
 
     def resume(self, push_lease: PushLease) -> "BulkPushStep | None":
-        """Return the next step of what is under way, if it is due."""
+        """Return the next step of the current bulk operation, if it is due."""
         now = self.clock.now()
         # Without locations it is unknown whether a listing needs more than its price.
         if (
@@ -97,7 +97,7 @@ class BulkPushStep:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether its call goes to another host than the shop's."""
+        """True if its call goes to another host than the shop's."""
         return self.step in bulk.ELSEWHERE
 
     def prepare(self) -> "BulkPushStep | None":
@@ -155,7 +155,7 @@ class BulkPushStep:
         return self._end(pushed, unsure=unsure, call_id=call_id)
 
     def fail(self, error: ProviderError | None = None, *, call_id: str | None = None) -> None:
-        """Write down from where to go on after a call that failed, or was not made."""
+        """Store the progress after a call that failed, or was not made."""
         now = self.hand.clock.now()
         self.settle(bulk.failed(self.intent, self.step, error, now), call_id=call_id)
 

@@ -13,11 +13,11 @@ from headway.engine.ports import MarketsPort, SchedulePort, TimetablePort
 HOURLY = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
 REFIT_EVERY = timedelta(hours=24)
-# How soon the guard of the deadline looks again though all is well, and the parts are counted: a
-# catalog may grow.
+# How often the deadline guard runs and the parts are counted if no deadline is near: a catalog
+# may grow.
 GUARD_EVERY_MAX = timedelta(minutes=10)
-# So many lines are looked after in one round: a round must not last as long as its holder may be
-# silent.
+# The number of supplier queues handled in one round: a round must not outlast the lease of its
+# holder.
 LINES_MAX = 200
 
 

@@ -79,7 +79,7 @@ class OperatorCaller(Caller):
 
     @property
     def app(self) -> App:
-        """The application, with everybody's rows."""
+        """The application, with all sellers' rows."""
         return self.shared
 
 
@@ -95,7 +95,7 @@ def operator(app: App, actor: str) -> OperatorCaller:
 
 
 def seller_or_operator(app: App, actor: str, seller: SellerId | None) -> Caller:
-    """Return a caller for one seller's data, or for everybody's."""
+    """Return a caller for one seller's data, or for all sellers'."""
     if seller is None:
         return operator(app, actor)
     return SellerCaller(app, Principal(id=actor, name=actor, role=Role.SELLER, seller=seller))

@@ -70,6 +70,6 @@ def audit(
 
 
 def observed_changes(caller: Caller, *, cursor: str | None, limit: int) -> ChangePage:
-    """Return what the supplier changed, the newest first, and what became of it."""
+    """Return the supplier's changes, the newest first, with their results."""
     queries = ChangeQueries(caller.own.pool)
     return queries.page(caller.now, seller=caller.seller, cursor=cursor, limit=limit)

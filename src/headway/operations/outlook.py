@@ -14,7 +14,7 @@ from headway.providers.registry import main_supplier
 
 # A token's lifetime is known when it is issued; for the next one the usual lifetime is assumed.
 TOKEN_LIFE = timedelta(hours=1)
-# The calls of so long tell how long one lasts: half a tenth of a second is a minute in ten hours.
+# The duration of a call is the mean of this period: 0.05 s per call add up to a minute in 10 hours.
 LOOK_BACK = timedelta(hours=6)
 
 

@@ -5,11 +5,11 @@ from typing import Protocol, TypeVar
 
 
 class Placed(Protocol):
-    """A row that knows where its list goes on after it."""
+    """A row with the cursor of the rows after it."""
 
     @property
     def cursor(self) -> str:
-        """Where the list goes on."""
+        """The cursor of the rows after it."""
         ...
 
 
@@ -17,5 +17,5 @@ Row = TypeVar("Row", bound=Placed)
 
 
 def cut(rows: Sequence[Row], limit: int) -> tuple[tuple[Row, ...], str | None]:
-    """Return a page out of rows of which one more was read, and where to go on."""
+    """Return a page from rows of which one more was read, and the cursor of the next page."""
     return tuple(rows[:limit]), rows[limit - 1].cursor if len(rows) > limit else None

@@ -9,7 +9,7 @@ from headway.store.accounts.credentials import Credentials
 
 
 def keep_tokens(app: App, account: ConnectedShop, access: str, refresh: str | None) -> None:
-    """Keep the tokens that a person gave, encrypted."""
+    """Store the tokens that a person entered, encrypted."""
     life = platform_role(account.platform).pasted_token_life
     store_tokens(
         Credentials(app.pool),

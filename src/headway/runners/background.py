@@ -51,7 +51,7 @@ class BackgroundRuns:
         self._wake.set()
 
     def stop(self) -> None:
-        """End the run under way, which fails, and the thread."""
+        """Stop the current run, which fails, and the thread."""
         self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():

@@ -21,8 +21,8 @@ QUEUES = (
     f"{Verb.PUSH}.{STOREFRONT}",
     *(f"{Verb.PULL}.{platform}" for platform in PlatformName),
 )
-# After so long Redis hands out again what was not acknowledged. No step lasts as long, no message
-# waits as long for its time, and whoever comes twice finds that the dispatch lease has moved on.
+# After this time Redis redelivers what was not acknowledged. No step lasts as long, no message
+# waits as long for its time, and a redelivered message finds a dispatch lease with a new fence.
 VISIBILITY_TIMEOUT_S = 600
 SOCKET_TIMEOUT_S = 10
 CONNECT_TIMEOUT_S = 5

@@ -73,7 +73,7 @@ class CeleryRunner:
         Raises InvariantError if a bug stopped it.
         """
         with warnings.catch_warnings():
-            # Of root and pickles: we take JSON only, and who runs us is for the deployment to say.
+            # About root and pickle: we accept JSON only, and the deployment chooses the user.
             warnings.simplefilter("ignore", SecurityWarning)
             worker = _Worker(
                 app=self._celery,
@@ -112,7 +112,7 @@ class CeleryRunner:
 
     def _await_stop(self) -> None:
         self._threads.stopping.wait()
-        state.should_stop = 0  # Celery's own way to be told so: its loop looks there
+        state.should_stop = 0  # Celery's loop checks this value
 
     def _task(self, verb: Verb) -> Callable[[str, int], None]:
         def carry(subject: str, fence: int) -> None:

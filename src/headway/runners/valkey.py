@@ -19,7 +19,7 @@ from headway.errors import BrokerError, ConfigError
 from headway.store.server.launch import HOST, Drop, choose_drop, free_port, spawn
 
 READY_S, POLL_S, STOP_S = 30.0, 0.02, 10.0
-# Nothing is evicted: a message that Redis dropped to make room would only be late, but say so.
+# No eviction: a dropped message would only be late, but an error shows the problem.
 CONFIG = """bind {host}
 port {port}
 dir {folder}
@@ -55,7 +55,7 @@ class EmbeddedValkey:
 
     @property
     def url(self) -> str:
-        """Where it is, with its password."""
+        """The address of the server, with its password."""
         return f"redis://:{self._password}@{HOST}:{self._port}/0"
 
     def start(self) -> None:

@@ -90,8 +90,8 @@ class WorkerProcesses:
         with self._lock:
             if self._stopping.is_set():
                 return None
-            # What it has in hand dies with the database, which is ours: a killed owner takes it
-            # along at once. Ctrl-C at the terminal is for us, who then end it in order.
+            # The database is ours and ends with us, and so does the work of a worker: if we are
+            # killed, it is killed too. Ctrl-C in the terminal reaches only us; we then stop it.
             process = self._processes[name] = subprocess.Popen(  # noqa: S603 - our own command
                 own_command("worker", *self._options, ends_by=signal.SIGKILL),
                 env=self._environ,

@@ -21,8 +21,8 @@ from headway.store.pause_sql import IN_FORCE, is_listing_paused, is_seller_pause
 from headway.store.pool import Pool, guarded
 
 BATCH = 5_000
-# How many batches a round does at most, and a verb, for which somebody waits; the next round goes
-# on with what is left.
+# The maximum number of batches of a round, and of a command that a person waits for; the next round
+# continues with the rest.
 BATCHES_MAX, VERB_BATCHES_MAX = 10, 2
 
 # A pause by an operator stays, whatever the seller does.

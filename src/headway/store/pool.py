@@ -78,7 +78,7 @@ class Lent:
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[TupleRow]]:
-        """Lend the connection as it is."""
+        """Yield the connection unchanged."""
         yield self._connection
 
 
@@ -116,7 +116,7 @@ class SoloPool:
 def open_pool(dsn: str, *, size: int = 8, prepares: bool = False) -> ConnectionPool:
     """Open up to `size` connections; raises ConfigError or StoreError at once if there is none.
 
-    `prepares` lets statements be planned once, which no pooler may stand between.
+    `prepares` lets statements be planned once, which does not work through a pooler.
     """
     place = _place(dsn)
     _try_once(dsn, place)

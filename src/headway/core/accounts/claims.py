@@ -84,7 +84,7 @@ def costs(job: JobCandidate, limit: float, rule: JobRule) -> list[float]:
 
 
 def type_after(job_type: JobType, status: JobStatus) -> JobType:
-    """Return the type of a job after a claim: what is new is pulled by the same job for ever."""
+    """Return the type of a job after a claim; a completed webhook job becomes incremental."""
     is_pulled = job_type is not JobType.BACKFILL and status is JobStatus.COMPLETED
     return JobType.INCREMENTAL if is_pulled else job_type
 

@@ -26,7 +26,7 @@ class JobMark:
     id: str
 
     def is_coming(self, now: datetime) -> bool:
-        """Return True if it was queued for later, and is not due yet."""
+        """Return True if the job is queued for later and not yet due."""
         return self.due_at is not None and self.due_at > now
 
 
@@ -72,7 +72,7 @@ def due_starts(after: JobMark | None, ageing: timedelta) -> dict[int, QueueStart
 
 
 def coming_starts(after: JobMark) -> dict[int, QueueStart]:
-    """Return where each score goes on among the coming jobs; of two at once the higher first."""
+    """Return where each score continues among the coming jobs; of two at once the higher first."""
     assert after.due_at is not None, "a coming job has a due time"
     return {
         score: QueueStart(

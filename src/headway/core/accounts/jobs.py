@@ -42,7 +42,7 @@ class Tier(StrEnum):
 
     @property
     def is_paid(self) -> bool:
-        """Whether the seller pays."""
+        """True if the seller pays."""
         return self is not Tier.FREE
 
 
@@ -98,7 +98,7 @@ class Account:
 class Job:
     """A claimed job, with what is needed to run and to settle it.
 
-    `wanted` are ids that webhooks named. `run_calls` counts the calls of the run under way, over
+    `wanted` are ids that webhooks named. `run_calls` counts the calls of the current run, over
     all its claims; `is_first` until a run was completed; `is_paused` once a person stopped it.
     `enlisted_at` is when its account was connected.
     """
@@ -185,7 +185,7 @@ class JobCandidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """What a claim comes to: where the job stands now, and until when."""
+    """Result of a claim: the new status of the job, and until when."""
 
     status: JobStatus
     next_run_at: datetime | None
@@ -194,7 +194,7 @@ class Ending:
 
 
 def score(tier: Tier, job_type: JobType) -> int:
-    """Return who goes first, before ageing: 43 for a pro's webhook to 11 for a free backfill."""
+    """Return the score before ageing, from 43 (webhook, pro tier) to 11 (backfill, free tier)."""
     return tier.weight * 10 + job_type.weight
 
 
@@ -202,14 +202,14 @@ SCORES = tuple(score(tier, job_type) for tier in Tier for job_type in JobType)
 
 
 def rank(base: int, due_at: datetime, now: datetime, ageing: timedelta) -> float:
-    """Return who goes first, highest: the score, and a point for each span of waiting."""
+    """Return the rank, highest first: the score plus a point for each span of waiting."""
     return base + max(timedelta(0), now - due_at) / ageing
 
 
 def in_order(
     candidates: Iterable[JobCandidate], now: datetime, ageing: timedelta
 ) -> list[JobCandidate]:
-    """Return the candidates, best first; of equals, who is due longest."""
+    """Return the candidates, best first; of equals, the longest due first."""
     return sorted(
         candidates,
         key=lambda candidate: (
@@ -255,9 +255,9 @@ def stretched(tier: Tier, kind: DataKind, rule: JobRule, stretch: float) -> time
 
 
 def completed(job: Job, rule: JobRule, now: datetime, *, stretch: float = 1.0) -> Ending:
-    """End a run that is done; what is new is looked for again, history is not.
+    """End a completed run; an incremental job is scheduled again, a backfill is not.
 
-    The first interval is cut by chance, so that accounts which came together part.
+    The first interval is shortened at random, to spread accounts that were connected together.
     """
     if job.type is JobType.BACKFILL:
         return Ending(status=JobStatus.COMPLETED, next_run_at=None)
@@ -281,7 +281,7 @@ def failed(job: Job, rule: JobRule, reason: str, now: datetime) -> Ending:
 
 
 def rescheduled(job: Job, until: datetime, reason: str) -> Ending:
-    """Give a job back that is not to blame: it goes on where it is, from then on."""
+    """Release a job without a failure: it continues from its cursor at that time."""
     return Ending(
         status=JobStatus.QUEUED, next_run_at=until, retry_count=job.retry_count, reason=reason
     )

@@ -80,7 +80,7 @@ class Paginator(Protocol):
         """Begin a run, or continue the current one: `wanted` ids are read first."""
 
     def ask(self, cursor: Cursor) -> PageRequest:
-        """Return what to ask next in the run under way."""
+        """Return the next request of the current run."""
 
     def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
-        """Take the page that answered the last ask."""
+        """Return the step after the page that answered the last request."""

@@ -76,7 +76,7 @@ class JobPosition:
 
     @property
     def name(self) -> str:
-        """How a person calls it; the history of a kind is another job than what is new."""
+        """The job's name for people; the backfill of a kind is a job of its own."""
         history = "/history" if self.type is JobType.BACKFILL else ""
         return f"{self.user_id}/{self.platform}/{self.kind}{history}"
 

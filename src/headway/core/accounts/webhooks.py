@@ -30,7 +30,7 @@ PRINTIFY_TOPICS: Mapping[str, DataKind] = {"order": DataKind.ORDERS, "product": 
 
 
 class WebhookEffect(StrEnum):
-    """What a webhook makes us do."""
+    """The effect of a webhook."""
 
     WAKE = "wake"
     DISCONNECT = "disconnect"

@@ -39,7 +39,7 @@ COMPLETED = "COMPLETED"
 
 
 class BulkStep(StrEnum):
-    """What is done next; the last two need no call."""
+    """The next step of an operation; the last two need no call."""
 
     STAGE = "stage"
     UPLOAD = "upload"
@@ -64,15 +64,15 @@ ELSEWHERE = frozenset({BulkStep.UPLOAD, BulkStep.FETCH})
 
 
 class BulkOperationStatus(Protocol):
-    """How an operation stands in the shop."""
+    """Status of an operation in the shop."""
 
     @property
     def id(self) -> Gid:
-        """Which it is."""
+        """The id of the operation."""
 
     @property
     def status(self) -> str:
-        """The shop's word for how it stands."""
+        """The shop's name of the status."""
 
     @property
     def is_over(self) -> bool:
@@ -114,17 +114,17 @@ def asking(bulk: BulkIntent, now: datetime) -> BulkIntent:
 
 
 def staged(target: UploadTarget, now: datetime) -> BulkProgress:
-    """Go on to upload."""
+    """Continue with the upload."""
     return BulkProgress(phase=Phase.STAGED, target=target, poll_at=now)
 
 
 def uploaded(path: str, now: datetime) -> BulkProgress:
-    """Go on to run."""
+    """Continue with the run."""
     return BulkProgress(phase=Phase.UPLOADED, path=path, poll_at=now)
 
 
 def started(bulk: BulkIntent, operation: Gid | None, now: datetime) -> BulkProgress:
-    """Go on to wait for its end; without an operation the shop could not start one now."""
+    """Wait for the operation's end; without an operation the shop could not start one now."""
     if operation is None:
         return _not_requested(bulk, later(bulk, now))
     return replace(
@@ -154,7 +154,7 @@ def after_status(
 def failed(
     bulk: BulkIntent, step: BulkStep, error: ProviderError | None, now: datetime
 ) -> BulkProgress:
-    """Return from where to go on after a call that failed, or without an error was not made."""
+    """Return the progress after a failed call, or without an error after one not made."""
     at = later(bulk, now)
     if step is BulkStep.UPLOAD or (step is BulkStep.RUN and isinstance(error, PermanentError)):
         return BulkProgress(poll_at=at)

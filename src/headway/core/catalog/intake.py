@@ -89,7 +89,7 @@ class RefusedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What an import came to."""
+    """Result of an import."""
 
     added: int
     updated: int
@@ -116,7 +116,7 @@ class ImportedPart:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether it may still become something else by itself."""
+        """True if the status may still change without a person."""
         return self.status in {"requested", "normalized"}
 
 

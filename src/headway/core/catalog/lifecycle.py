@@ -95,17 +95,17 @@ class Settlement:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the part may not be published as it is."""
+        """True if the part cannot be published in this state."""
         return self.staging is not None and self.staging.status == "blocked"
 
     @property
     def changes_desired(self) -> bool:
-        """Whether the shop is to show something else from now on."""
+        """True if the desired state of the shop changed."""
         return self.desired is not None and self.desired != self.listing.desired
 
     @property
     def has_moved(self) -> bool:
-        """Whether price or stock took a step that the mass guard counts, in earnest or held."""
+        """True if price or stock changed in a way that the mass guard counts, applied or held."""
         old, new = self.listing.desired, self.proposed or self.desired
         if old is None or new is None:
             return False
@@ -197,7 +197,7 @@ class Judge:
         )
 
     def _missed(self, listing: Listing, now: datetime, settings: SellerSettings) -> Settlement:
-        """Take absence for evidence only when it is confirmed; then the part is not for sale."""
+        """Count a missing SKU; withdraw its stock only once that is confirmed."""
         count = listing.missing_count + 1
         events: tuple[ListingEvent, ...] = (
             ListingEvent(kind="sku_missing", new={"missing_count": count}),
@@ -347,7 +347,7 @@ def _is_new_hold(listing: Listing, weighed: Weighed, events: tuple[ListingEvent,
 def _withdraw(
     listing: Listing, shown: Mapping[str, Any], now: datetime, settings: SellerSettings
 ) -> tuple[Weighed, tuple[ListingEvent, ...]]:
-    """Let the shop show none of a part that is gone, unless too many go within a day."""
+    """Set the stock of a missing part to zero, unless that exceeds the mass limit."""
     nothing = {"quantities": dict.fromkeys(shown["quantities"], 0)}
     empty = {**shown, **nothing}
     mass = settings.find_mass(listing, now) if moves(shown, empty) else None

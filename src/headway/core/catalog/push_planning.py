@@ -59,7 +59,7 @@ class PushBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushNeeds:
-    """What stands between what a shop shows and what it should."""
+    """Differences between what a shop shows and what it should show."""
 
     price: bool = False
     status: bool = False
@@ -67,7 +67,7 @@ class PushNeeds:
     unstocked: Mapping[str, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """Whether anything is to be written."""
+        """Return True if anything must be written."""
         return self.price or self.status or bool(self.stock or self.unstocked)
 
 
@@ -290,7 +290,7 @@ def _creations(
 
 
 def _alike(changes: Sequence[Change]) -> list[Change]:
-    """Return those that failed least: who may be at fault goes apart from who is not."""
+    """Return the changes with the fewest failures, so that faulty ones are sent separately."""
     fewest = min((change.failures for change in changes), default=0)
     return [change for change in changes if change.failures == fewest]
 

@@ -329,7 +329,7 @@ def _gone(change: Change, reason: str) -> Pushed:
 
 
 def _misjudged(change: Change, reason: str, now: datetime) -> Pushed:
-    """Read it back before writing again; it counts, so that others go before it."""
+    """Read it back before writing again; count a failure, so that others go first."""
     failures = change.failures + 1
     return Pushed(
         change=change,

@@ -19,7 +19,7 @@ Gid = NewType("Gid", str)
 
 
 class ProductStatus(StrEnum):
-    """Whether a product is for sale, in the shop's words."""
+    """Whether a product is for sale, as the shop names it."""
 
     ACTIVE = "ACTIVE"
     ARCHIVED = "ARCHIVED"
@@ -163,7 +163,7 @@ class Cost:
 
     @property
     def observation(self) -> Observation | None:
-        """What the limiter is to learn from it, once the call is settled."""
+        """The observation for the limiter, once the call is settled."""
         if self.available is None or self.capacity is None:
             return None
         return Observation(
@@ -219,7 +219,7 @@ class Intent:
 
 
 class Phase(StrEnum):
-    """How far prices that go in bulk have come."""
+    """Phase of a bulk price update."""
 
     NEW = "new"
     STAGED = "staged"  # there is a place for the file
@@ -238,7 +238,7 @@ class UploadTarget:
 
     @property
     def path(self) -> str:
-        """What the shop calls the file afterwards."""
+        """The shop's name for the uploaded file."""
         return dict(self.parameters)["key"]
 
 

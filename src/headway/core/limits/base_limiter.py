@@ -41,7 +41,7 @@ class LimiterVerbs(Protocol):
         """Lock the keys, read the clock, apply and store the transition, return its answer."""
 
     def status(self, key: str) -> LimitStatus:
-        """Return what a person is shown of one key."""
+        """Return the status of one key, for people."""
 
     def reserve(
         self,
@@ -90,7 +90,7 @@ class LimiterVerbs(Protocol):
     def knows(self, permit: Permit) -> bool:
         """Return True if the limits of a permit are known here, where another may have reserved it.
 
-        One that is not is left to lapse.
+        An unknown permit lapses.
         """
         return all(key in self.resources for key in permit.keys)
 
@@ -143,7 +143,7 @@ class LimiterVerbs(Protocol):
         )
 
     def extend(self, permit: Permit, amount: float) -> bool:
-        """Reserve more of a quota for a call under way; False if there is not that much."""
+        """Reserve more of a quota for a call in flight; return False if it is not available."""
         return self.run(
             transitions.find_keys(self.resources, permit.keys),
             lambda states, now_us: transitions.extend(

@@ -29,7 +29,7 @@ class Breaker:
 
     @property
     def saw_outage(self) -> bool:
-        """Whether so many calls failed in a row that no SKU can be blamed for it."""
+        """True if too many calls failed in a row for any SKU to be the cause."""
         return self.failures >= OUTAGE_FAILURES
 
     def blocked_until(self, now: datetime) -> datetime | None:
@@ -37,7 +37,7 @@ class Breaker:
         return self.open_until if self.open_until and self.open_until > now else None
 
     def probing(self, now: datetime) -> "Breaker":
-        """Note that a probe leaves now, so that no second one does."""
+        """Record that a probe is sent now, so that no second one is."""
         return replace(self, open_until=now + PROBE_LEASE) if self.is_open else self
 
     def failed(self, now: datetime, reason: str) -> "Breaker":

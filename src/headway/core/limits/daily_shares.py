@@ -29,7 +29,7 @@ class DayShare(StrEnum):
     HISTORY = "history"
 
 
-# However much the others want, nobody leaves anything to them for longer than this: so that nobody
+# Whatever the demand of others, a job stops leaving quota to them after this wait, so that none
 # waits for a whole day.
 PATIENCE = {DayShare.PAID: timedelta(0), DayShare.FREE: DAY / 2, DayShare.HISTORY: DAY * 3 / 4}
 

@@ -53,7 +53,7 @@ class Forecast:
 
     @property
     def is_enough(self) -> bool:
-        """Whether the day passes without the quota being spent."""
+        """True if the quota is not used up within the day."""
         return self.spent_at is None
 
 
@@ -63,9 +63,9 @@ def hour_of(at: datetime) -> datetime:
 
 
 def pace(used: Mapping[datetime, float], now: datetime) -> tuple[float, ...]:
-    """Guess what the coming 24 hours want, from what was used by full hour.
+    """Estimate the demand of the next 24 hours from the use by full hour.
 
-    A day that is known whole repeats itself; else the mean of the hours that are known goes on.
+    A completely known day is repeated; otherwise the mean of the known hours is used.
     """
     present = hour_of(now)
     known = [hour for hour in used if hour <= present]

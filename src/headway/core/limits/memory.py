@@ -67,7 +67,7 @@ class MemoryLimiter(LimiterVerbs):
         return moved.answer
 
     def status(self, key: str) -> LimitStatus:
-        """Return what a person is shown of one key."""
+        """Return the status of one key, for people."""
         keys = find_keys(self.resources, [key])
         now_us = at_us(self._clock.now())
         opened = enter(self.resources, {key: self.states.get(key) for key in keys}, now_us=now_us)

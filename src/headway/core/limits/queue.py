@@ -18,7 +18,7 @@ def rank(permit: Waiting, now_us: int) -> tuple[int, int]:
 
 
 def ahead_of(asker: Waiting, state: LimitState, now_us: int) -> list[Waiting]:
-    """Return who goes first; a permit that another of its keys still blocks stands aside."""
+    """Return the permits ahead; one that another of its keys still blocks is skipped."""
     place = rank(asker, now_us)
     ready = [
         permit

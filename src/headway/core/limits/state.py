@@ -176,7 +176,7 @@ def fit(resource: Resource, state: LimitState, now_us: int) -> LimitState:
 
 
 def tick(resource: Resource, state: LimitState, now_us: int) -> tuple[LimitState, tuple[Note, ...]]:
-    """Let time act: absent owners leave the queue, silent calls are lost, old ones forgotten."""
+    """Apply the passage of time: drop absent owners, mark silent calls lost, forget old ones."""
     waiting = tuple(
         permit for permit in state.waiting if permit.start_at_us + permit.grace_us >= now_us
     )

@@ -277,7 +277,7 @@ def spend(
 def extend(
     resources: Resources, states: States, permit: Permit, amount: float, now_us: int
 ) -> LimitStep[bool]:
-    """Reserve more of the quotas for a call under way: on every key, or not at all."""
+    """Reserve more of the quotas for a call in flight: on every key, or not at all."""
     changed = {}
     for key in permit.keys:
         state = states[key]

@@ -113,7 +113,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headroom:
-    """What is left for trouble if every SKU is read once a day."""
+    """The reserve for outages and retries if every SKU is read once a day."""
 
     spare_calls_per_day: float
     failing_share_max: float
@@ -124,7 +124,7 @@ class Headroom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
-    """What gives way as a catalog grows beyond so many products, under one policy or any."""
+    """A limit that a catalog reaches beyond so many products, under one policy or any."""
 
     products: int
     what: str

@@ -53,12 +53,12 @@ class Episode:
 
     @property
     def chance(self) -> float:
-        """How likely it is a list."""
+        """Probability that the change was a price list."""
         return sum(chances(self.odds))
 
     @property
     def hit_chance(self) -> float:
-        """How likely a companion was hit that has not been read since."""
+        """Probability that a companion not read since has changed too."""
         return sum(map(float.__mul__, chances(self.odds), SHARES))
 
     def missed_by(self, read_at: datetime) -> float:
@@ -91,7 +91,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """What is believed of one family: how many lists there were, how many were expected."""
+    """Estimates for one family: how many lists there were, how many were expected."""
 
     name: str
     lists: Odds = NONE

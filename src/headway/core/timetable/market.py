@@ -27,7 +27,7 @@ PRICE_MIN, PRICE_MAX = 1e-9, 1e7
 class Market:
     """What is known of the whole catalog, as one call finds it.
 
-    `price` is the going price of a seat in minutes of expected staleness; None before the first
+    `price` is the current price of a seat in minutes of expected staleness; None before the first
     call, when it follows from the prior. `families` holds those of the listings in the call.
     """
 
@@ -42,7 +42,7 @@ class Market:
 
     @property
     def round_min(self) -> float:
-        """How long it takes to read everybody once."""
+        """The time to read every listing once."""
         return max(1, self.listings) / self.seats_per_min
 
     @property

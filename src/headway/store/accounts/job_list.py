@@ -328,7 +328,7 @@ def rowsread_jobs(connection: Connection) -> dict[str, int | None]:
 def view(
     standing: JobPosition, line: JobQueueState, now: datetime, *, rows: int | None = None
 ) -> JobView:
-    """Return a job as it is shown."""
+    """Return the view of a job."""
     answer: JobAnswer = explain_job(standing, line, now)
     return JobView(
         id=standing.id,

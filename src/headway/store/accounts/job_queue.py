@@ -90,7 +90,7 @@ def queue(
 ) -> list[JobView]:
     """Return the next jobs: due ones, best first, then coming ones, soonest first.
 
-    Of very many that rest and are due, those that are due longest are looked at.
+    If very many are due, only those that have been due longest are read.
     """
     lines = classes(platform)
     views: list[JobView] = []

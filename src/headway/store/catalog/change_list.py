@@ -19,8 +19,8 @@ from headway.errors import InvalidError
 from headway.store import cursors
 from headway.store.pool import Pool, guarded
 
-# How many events are looked through at once for each row of a page, and how many times. The first
-# screen looks less far: it is drawn all the time.
+# How many events are read at once for each row of a page, and how many times. The first screen
+# reads fewer, since it is refreshed all the time.
 EVENTS_MIN, EVENTS_PER_ROW = 100, 10
 WALKS_MAX, WALKS_FIRST = 10, 5
 ROWS_SHOWN = 10
@@ -31,8 +31,8 @@ MARK = "change"
 
 KINDS = """('price_changed', 'quantity_changed', 'cost_changed', 'change_held', 'not_listed',
   'drift_found')"""
-# What a first read showed is news only of a part that is being published. The last row of a full
-# walk is told whatever it is: the next walk goes on there.
+# A first read is a change only for a part that is being published. The last row of a full walk is
+# always returned: the next walk continues there.
 CHANGES = f"""
 SELECT sync_timestamp, user_id, coalesce(sku, ''), event_type, old_value, new_value,
   coalesce(error_message, ''), is_change, place
@@ -51,8 +51,8 @@ ORDER BY place
 NEAR, NEAR_SPAN = "AND sync_timestamp > %(near)s", timedelta(days=7)
 AFTER = """AND (sync_timestamp < %(from_at)s
   OR (user_id, coalesce(sku, '')) {sign} (%(after_user)s, %(after_sku)s))"""
-# When more was seen of each listing, after what is shown of it. The oldest that is shown is asked
-# for by itself: with it the months before are left out of the plan, which costs more than the look.
+# The time of the next event of each listing, after the one shown. The oldest one shown is a
+# separate value: it lets the planner skip earlier months; planning them costs more than the lookup.
 NEXT = f"""
 SELECT asked.user_id, asked.sku, later.sync_timestamp
 FROM unnest(%(user_ids)s::text[], %(skus)s::text[], %(newest)s::timestamptz[])

@@ -148,7 +148,7 @@ class HistoryQueries:
     ) -> tuple[SeriesPoint, ...]:
         """Return price and stock over time, the oldest first, beginning with what was known then.
 
-        Of more points than asked for, the last of each of so many equal spans is kept.
+        If there are more points than requested, the last of each equal span is kept.
         """
         values = {
             "sku": sku,

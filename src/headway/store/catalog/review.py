@@ -117,8 +117,8 @@ ON CONFLICT (user_id) DO UPDATE SET
   mass_approved_until = greatest(row.mass_approved_until, excluded.mass_approved_until),
   updated_at = excluded.updated_at
 """
-# A part that was taken off sale returns to what it was: what it still is if the shop has not been
-# told yet, else what it was before.
+# A part that was taken off sale returns to its earlier status: the stored one if the shop was not
+# written yet, otherwise the one before.
 REVIVE = f"""
 WITH revived AS (
   UPDATE product_sync_schedule AS row SET is_active = true, sync_status = 'pending',
@@ -171,7 +171,7 @@ class HeldChange:
 
     @property
     def cursor(self) -> str:
-        """Where a list goes on after it."""
+        """The cursor of the rows after it."""
         return cursors.encode(self.held_at, self.user_id, self.sku)
 
 

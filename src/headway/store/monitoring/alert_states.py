@@ -76,7 +76,7 @@ class AlertStates:
         return decision.changes
 
     def all(self, now: datetime) -> list[AlertState]:
-        """Return what stands, begins to, or was over within the last day."""
+        """Return alerts that are firing, pending, or ended within the last day."""
         with guarded(), self._pool.connection() as connection:
             return _load(connection, now)
 

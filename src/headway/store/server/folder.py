@@ -110,7 +110,7 @@ def ensure_password(data_dir: Path, drop: Drop) -> str:
 
 
 def initialise(data_dir: Path, programs: Programs, drop: Drop, *, is_durable: bool) -> None:
-    """Make the database files aside and rename them, so that a half-made database never counts."""
+    """Create the database files in another folder and rename it, so none is ever incomplete."""
     fresh, final = data_dir / "pg.new", data_dir / "pg"
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(mode=0o700)

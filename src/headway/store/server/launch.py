@@ -1,4 +1,4 @@
-"""How PostgreSQL's programs are found and run: never as root, never outliving who started them.
+"""How PostgreSQL's programs are found and run: never as root, never outliving their parent.
 
 Root enters a user namespace, where it is nobody although the kernel still knows it as the owner of
 its files, so nothing is chowned. Where that is forbidden, the files are given to `nobody`.

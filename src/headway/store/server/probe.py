@@ -46,7 +46,7 @@ NO_BLOCKS = "transaction blocks not allowed"
 
 
 class Pooling(StrEnum):
-    """What stands between us and the server, as far as it can be noticed."""
+    """The kind of pooler between us and the server, as far as it can be detected."""
 
     NONE = "none"
     SESSION = "session"
@@ -70,7 +70,7 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleRights:
-    """What our role may do.
+    """Rights of our database role.
 
     Without a usable schema it sees no table at all. `closed` names our tables that it cannot use
     in full. Whether tenant isolation works is unknown before there are tables.

@@ -36,7 +36,7 @@ SELECT user_id, sku, %(now)s, 'sync_triggered', %(reason)s, %(now)s FROM trigger
 
 
 class Triggers:
-    """Due times that a person moves to now."""
+    """Triggers by a person: due times moved to now."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool

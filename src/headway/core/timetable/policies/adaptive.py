@@ -54,8 +54,8 @@ class Adaptive:
 
     name: str = "adaptive"
     slack: timedelta = timedelta(0)
-    # The queue is often a little late, and that breaks nothing. Whom the deadline calls is due
-    # since its last read, so it has none left; the others leave an hour of the two in reserve.
+    # The queue is often a little late, which is harmless. A listing that the deadline guard moved
+    # is due since its last read, so it has no patience left; others keep one of two hours.
     patience: timedelta = timedelta(hours=1)
     age_max: timedelta = timedelta(hours=24)
     is_eager: bool = True
@@ -63,7 +63,7 @@ class Adaptive:
     market: Market = field(default_factory=lambda: Market(listings=1, seats_per_min=20.0))
 
     def place(self, sku: Sku, now: datetime, catalog: CatalogSummary = EMPTY) -> Placement:
-        """Let a new listing be due within minutes; its slot is no more than a record of that."""
+        """Make a new listing due within minutes; its slot only records that."""
         del catalog
         due = now + PLACE_SPREAD * ((1 + stable_number(sku)) / NUMBERS)
         return Placement(hour_bucket=due.hour, minute_offset=due.minute, next_sync_at=due)
@@ -107,7 +107,7 @@ class Adaptive:
         return min(due, max(last, now + RETRY_SOONEST))
 
     def retry_window(self, now: datetime, listings: int) -> RetryWindow | None:
-        """Let retries go at any time."""
+        """Return None: retries may go at any time."""
         del now, listings
         return None
 
@@ -116,7 +116,7 @@ class Adaptive:
         return replace(self, market=market)
 
     def learn(self, reads: list[ReadResult]) -> Lesson:
-        """Return what one call taught: how late the queue is, who changes again, who together."""
+        """Return what one call taught: the queue's lag, repeated changes, and family changes."""
         lags = [
             (result.at - result.listing.next_sync_at) / MINUTE
             for result in reads
@@ -213,11 +213,11 @@ class Adaptive:
 
     @property
     def _episode_max(self) -> timedelta:
-        """After so long everybody was read anyway."""
+        """The age of an episode after which every companion was read anyway."""
         return max(30.0, self.market.round_min) * MINUTE
 
     def _open(self, family: Family, in_call: list[ReadResult]) -> tuple[Family, list[ReadResult]]:
-        """Open an episode with the change that is the most surprising; the others bear witness."""
+        """Open an episode with the change that is the most surprising; the others are evidence."""
         changed = [candidate for candidate in in_call if candidate.has_changed]
         if not changed:
             return family, []
@@ -233,7 +233,7 @@ class Adaptive:
         return family, [candidate for candidate in in_call if candidate is not opener]
 
     def _weigh(self, family: Family, in_call: list[ReadResult], tally: "_Tally") -> Family:
-        """Let the companions in the call bear witness, and act on it."""
+        """Update the episode from the companions in the call, and act on it."""
         episode = family.episode
         assert episode is not None
         for candidate in in_call:

@@ -78,7 +78,7 @@ class HourSlots(OnceADay):
         return Next(next_sync_at=slot, evidence=listing.evidence)
 
     def is_served(self, ahead: timedelta) -> bool:
-        """Return True if a read so long before a slot stands for it."""
+        """Return True if a read this long before a slot serves it."""
         raise NotImplementedError
 
     def openings(self, listings: int) -> tuple[Opening, ...]:

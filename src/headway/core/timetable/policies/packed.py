@@ -31,7 +31,7 @@ def slot_state(load: int) -> SlotState:
 
 
 def slots_wanted(listings: int) -> int:
-    """Return how many hours so many listings are worth."""
+    """Return how many hours this number of listings needs."""
     return min(HOURS, math.ceil(listings / SEATS))
 
 
@@ -55,7 +55,7 @@ class Packed(HourSlots):
         return self.placed(sku, hour_bucket, now)
 
     def is_served(self, ahead: timedelta) -> bool:
-        """Let a seat borrowed in the hour before stand for the slot: ten listings, one call."""
+        """Return True if a seat borrowed in the hour before serves the slot: one call is enough."""
         return ahead <= self.early
 
     def openings(self, listings: int) -> tuple[Opening, ...]:

@@ -33,7 +33,7 @@ class CatalogSummary:
 
     @property
     def listings(self) -> int:
-        """How many there are."""
+        """The number of active listings."""
         return sum(self.loads)
 
     def with_one_in(self, hour_bucket: int) -> Self:
@@ -181,7 +181,7 @@ class OnceADay:
         return now + backoff
 
     def retry_window(self, now: datetime, listings: int) -> RetryWindow | None:
-        """Let retries go at any time."""
+        """Return None: retries may go at any time."""
         del now, listings
         return None
 
