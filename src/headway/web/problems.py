@@ -56,7 +56,7 @@ def telling(handle: Handle) -> Handle:
         except StoreError as error:
             return problem(503, str(error), title="the database is down")
         except ConfigError as error:
-            return problem(503, str(error), title="this server is not set up for that")
+            return problem(409, str(error), title="this server is not set up for that")
 
     return handled
 
