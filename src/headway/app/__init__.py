@@ -85,9 +85,9 @@ from headway.store.timetable.slots import Timetable
 OPENED_MAX = 32
 BUDGETS_KEPT = timedelta(days=35)
 SAMPLES_KEPT = timedelta(days=35)
-# A shop that no worker was sent to for so long is gone, or at rest.
+# A shop without a dispatch for this long is disconnected or idle.
 DISPATCH_LEASES_KEPT = timedelta(days=1)
-# A person who never came back from a consent page is forgotten after that.
+# OAuth flows that never returned from the consent page are deleted after this time.
 FLOWS_KEPT = timedelta(days=1)
 
 
@@ -353,7 +353,7 @@ class App:
         return SupplierQueue(
             rule=rule,
             breaker=app.breakers.load(self.limit_key),
-            # The next permit may be promised already: to the very call that waits for it.
+            # The next permit may already be promised to the call that waits for it.
             permit_at=status.promised_at or status.next_free_at,
             pace=max(timedelta(seconds=pace_s), self.rule.pace),
             paused_until=status.paused_until,

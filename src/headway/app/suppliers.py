@@ -19,7 +19,7 @@ from headway.store.catalog.suppliers import SupplierRow, Suppliers
 from headway.store.pool import Lent, guarded
 
 LEASE = timedelta(seconds=30)
-# So many suppliers a process without workers may wait for at once.
+# The number of suppliers that a process without workers may wait for at once.
 HANDS = 4
 
 

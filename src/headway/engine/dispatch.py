@@ -136,7 +136,7 @@ class Dispatcher:
         self._rule = rule
         self._report = report
         self._lock = threading.Lock()
-        self._carried: dict[int, DispatchLease] = {}
+        self._leases_in_use: dict[int, DispatchLease] = {}
         self._idle: dict[Subject, Worker] = {}
         self._stopping = stopping
 
@@ -159,14 +159,14 @@ class Dispatcher:
         # Under the lock: a dispatch lease that is just being laid down must not be picked up again
         # by this.
         with self._lock:
-            if self._carried:
-                self._dispatch_leases.keep(list(self._carried.values()), life=self._rule.life)
+            if self._leases_in_use:
+                self._dispatch_leases.keep(list(self._leases_in_use.values()), life=self._rule.life)
         return Wait(until=self._clock.now() + self._rule.life / 3, why="next heartbeat")
 
     def _carry(self, dispatch_lease: DispatchLease) -> None:
         subject = dispatch_lease.subject
         with self._lock:
-            self._carried[id(dispatch_lease)] = dispatch_lease
+            self._leases_in_use[id(dispatch_lease)] = dispatch_lease
             worker = self._idle.pop(subject, None)
         try:
             worker = worker or self._new_hand(subject)
@@ -176,7 +176,7 @@ class Dispatcher:
             state = worker.detach()
         finally:
             with self._lock:
-                del self._carried[id(dispatch_lease)]
+                del self._leases_in_use[id(dispatch_lease)]
         self._keep_worker(subject, worker)
         self._pass_on(dispatch_lease, wait, state)
 

@@ -268,7 +268,7 @@ class Fetch:
     def _recover(self) -> None:
         """Close the breaker: the supplier answers again."""
         breaker = self._breakers.load(self._supplier.limit_key)
-        if breaker.saw_outage:  # else everybody would travel alone for hours
+        if breaker.saw_outage:  # otherwise each listing would be alone in a call for hours
             self._schedule.reset_suspicion()
         if breaker.failures:
             self._breakers.save(self._supplier.limit_key, breaker.succeeded())

@@ -210,7 +210,7 @@ class Push:
         """Spend a permit: on a fresh access token, or on the one call that the shop needs most."""
         try:
             needs_token = push_step.storefront.needs_token()
-        except ConfigError as error:  # a secret of this shop: the others go on
+        except ConfigError as error:  # a secret of this shop: other shops continue
             self._limiter.settle(push_step.permit, sent=False)
             self._blame(push_step.storefront.limit_key, error)
             return Done(what=f"{push_step.shop.domain}: {error}")

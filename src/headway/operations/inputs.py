@@ -87,7 +87,7 @@ SupplierText = Annotated[
 ReasonText = Annotated[
     str, Field(max_length=REASON_CHARS_MAX, pattern=PLAIN, examples=["yearly price list"])
 ]
-# Shown as stars wherever it is printed; only the request of our own client holds it.
+# Printed as stars everywhere; only the request of our own client contains it.
 Secret = Annotated[
     SecretStr,
     Field(min_length=1, max_length=SECRET_CHARS_MAX),

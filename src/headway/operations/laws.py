@@ -25,7 +25,7 @@ OK, BROKEN, IDLE = "ok", "broken", "not in play"
 DAY = timedelta(days=1)
 MINUTES_A_DAY = 1440
 JOBS_ASKED = 200
-# Of many suppliers so many are named in a note.
+# The number of suppliers named in a note.
 NAMED_MAX = 3
 ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Who started us may have done anything with interrupts; the command takes them as from a terminal.
+# The parent may have changed how interrupts are handled; the command resets that.
 START = (
     "import ctypes, os, signal, sys\n"
     "signal.signal(signal.SIGINT, signal.default_int_handler)\n"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from psycopg import Connection
 
-# Up to so many rows all are counted; of more, about so many.
+# Up to this many rows are all counted; of larger tables, about this many.
 WHOLE_MAX = 10_000
 ROWS = 5_000
 

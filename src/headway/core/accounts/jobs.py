@@ -132,7 +132,7 @@ class JobRule:
     failures_max: int = 5
     # A job gains a point of score for each such span that it waits beyond its due time.
     ageing: timedelta = timedelta(minutes=5)
-    # After so many calls a run gives way to others, and goes on later.
+    # After this many calls a run yields to others, and continues later.
     calls_per_claim: Mapping[JobType, int] = field(
         default_factory=lambda: {
             JobType.BACKFILL: 10,

@@ -17,7 +17,7 @@ from headway.errors import RequestError
 ID_CHARS_MAX = 200
 GID = re.compile(r"gid://shopify/\w+/")
 RECEIPT = re.compile(r"/receipts/([0-9]{1,20})(?:[/?#]|$)")
-# By the first word of a topic: what it is about, and where its id stands.
+# By the first word of a topic: the kind of record, and the paths of its id.
 SHOPIFY_TOPICS: Mapping[str, tuple[DataKind, tuple[str, ...]]] = {
     "orders": (DataKind.ORDERS, ("id", "order_edit.order_id")),
     "refunds": (DataKind.ORDERS, ("order_id",)),

@@ -29,7 +29,7 @@ from headway.core.catalog.storefront import (
 )
 from headway.errors import PermanentError, ProviderError
 
-# So many lines are a few megabytes, far from the 100 that a file may have.
+# This many lines are a few megabytes, far below the limit of 100 MB per file.
 WRITES_MAX = 10_000
 POLL_FIRST, POLL_MAX = timedelta(seconds=10), timedelta(seconds=60)
 # What cannot be started by then goes in ordinary calls; what has not ended by then is read back.

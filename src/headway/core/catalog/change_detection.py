@@ -129,7 +129,7 @@ def desire(observed: Observed, terms: Terms) -> Desired | HeldQuote:
         shown = round_price(floor, terms.rounding, upwards=True)
     return Desired(
         price=shown,
-        cost=round_price(cost, "cent"),  # a shop keeps no more; else it would never read as done
+        cost=round_price(cost, "cent"),  # a shop stores no more digits, so more never match
         currency=terms.currency,
         quantities=observed.quantities,
         compare_at=_compare_at(observed, shown, terms),

@@ -15,7 +15,7 @@ from headway.core.catalog.change_detection import HeldQuote, Observed, Terms, de
 from headway.core.catalog.listings import Listing
 
 DAY = timedelta(days=1)
-# Of a small catalog so many may move within a day, whatever their share.
+# In a small catalog this many listings may change within a day, whatever their share.
 MASS_MIN = 20
 # By these words a hold is known again: a mass change stays held although its day is over.
 MASS = "listings moved within a day"

@@ -270,7 +270,7 @@ def _records(lines: Iterable[str]) -> Iterator[tuple[int, list[str] | str]]:
         except StopIteration:
             return
         except csv.Error as error:
-            # Who knows how many rows it has swallowed: to leave out but one would be a lie.
+            # It may contain any number of rows, so refusing only one row would be wrong.
             if reader.line_num > line:
                 raise InvalidError(f"line {line}: a quote is opened and not closed") from None
             yield line, f"this is not CSV: {error}"

@@ -26,13 +26,13 @@ from headway.core.catalog.storefront import (
     WriteKind,
 )
 
-# So many listings are looked at in one visit.
+# The number of changes read in one push.
 CHANGES_MAX = 300
 STOCK_MAX = 250
 PRICES_MAX = 10
 STATUSES_MAX = 10
 FIND_MAX = 10
-# A read costs points by what it may return; so many points are reserved for any call.
+# A read costs points by what it may return; any call reserves this many points.
 CALL_POINTS = 450
 READ_POINTS, LEVEL_POINTS = 8, 3
 PRICE_FACTS = ("price", "compare_at", "cost", "currency")

@@ -39,9 +39,9 @@ from headway.errors import PermanentError, ThrottledError, UnauthorizedError, Un
 
 BACKOFF_FIRST = timedelta(minutes=5)
 BACKOFF_MAX = timedelta(hours=24)
-# An id that is not found is looked up again by its SKU once, and then believed to be gone.
+# An unknown id is looked up by its SKU once more, and then counts as deleted.
 UNKNOWN_MAX = 1
-# What is not as we believed is read and written again at once; a shop that insists gets a rest.
+# An unexpected state is read and written again at once; if it persists, the retry waits.
 STALE_MAX = 3
 WORST = (
     WriteVerdict.REFUSED,

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from headway.core.accounts.jobs import JobType, Tier
 
-# What is planned of a day, and what of it is the free sellers' however much the others want.
+# The planned share of a day, and the share that free sellers always get.
 PLANNED = 0.9
 FREE_MIN = 0.05
 # What history leaves besides, or it would take all that webhooks and tries again need.
@@ -50,16 +50,16 @@ class DayPlan:
 
     def planned(self, share: DayShare) -> float:
         """Return how many calls a day are this share's."""
-        usable, wanted = PLANNED * self.limit, self.wanted.get(DayShare.FREE, 0.0)
-        free_min = min(wanted, FREE_MIN * self.limit)
+        usable, demand = PLANNED * self.limit, self.wanted.get(DayShare.FREE, 0.0)
+        free_min = min(demand, FREE_MIN * self.limit)
         paid = min(self.wanted.get(DayShare.PAID, 0.0), usable - free_min)
-        free = max(free_min, min(wanted, usable - paid))
+        free = max(free_min, min(demand, usable - paid))
         return {DayShare.PAID: paid, DayShare.FREE: free}.get(share, self.limit - paid - free)
 
     def stretch(self, share: DayShare) -> float:
         """Return how many times longer than promised this share's intervals are."""
-        wanted = self.wanted.get(share, 0.0)
-        return max(1.0, wanted / self.planned(share)) if wanted > 0 else 1.0
+        demand = self.wanted.get(share, 0.0)
+        return max(1.0, demand / self.planned(share)) if demand > 0 else 1.0
 
     def leave(
         self, share: DayShare, used: Mapping[DayShare, float], waited: timedelta = timedelta(0)

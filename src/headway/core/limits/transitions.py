@@ -310,7 +310,7 @@ def observe(
     others = [call for call in state.calls if call.arrived_us is None and call.id != permit_id]
     if resource.quotas and observation.restore_per_s is None:
         quota, use = resource.quotas[0], state.quotas[0]
-        # Others in flight hold reservations, which count beside what is used.
+        # Other calls in flight hold reservations, which count besides what is used.
         over = quota.used_at(use, now_us) - observation.used
         use = replace(use, limit=observation.capacity or use.limit)
         is_quiet, quiet_count = _count_quiet(over, use.quiet_count, has_others=bool(others))

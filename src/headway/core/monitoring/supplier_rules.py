@@ -16,7 +16,7 @@ from headway.core.monitoring.metrics import AlertMetrics
 from headway.core.pauses import Pause, PauseKind
 from headway.core.reasons import format_duration, format_time
 
-# A share of very few calls means little; at least so many must have failed.
+# A share of very few calls means little; at least this many must have failed.
 FAILURES_MIN = 3
 # The documents' second threshold is four times the first: 5 % and 20 %.
 CRITICAL_FACTOR = 4

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 # Two hours before the 24 that the law allows, so that a shorter outage breaks no promise.
 DEADLINE_MIN = 22 * 60
 DAY_MIN = 24 * 60
-# Of the seats, so many are counted on; the rest is for failures and urgent priorities.
+# The share of seats to count on; the rest is for failures and urgent priorities.
 RELIABLE = 0.90
 RELIABLE_MAX = 0.95
 

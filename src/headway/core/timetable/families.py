@@ -15,7 +15,7 @@ from typing import Any, Self
 SHARES = (0.12, 0.35, 0.7)
 # Lists a day and family before anything is known, each share as likely as the others.
 LISTS_A_DAY = 0.5 / 30 / len(SHARES)
-# So many expected lists weigh as much as what is believed beforehand: in all families, in one.
+# The number of expected lists that weighs as much as the prior: for all families, for one.
 SMOOTHING_ALL, SMOOTHING_ONE = 3.0, 1.0
 FACTOR_MIN = 0.001
 FACTOR_MAX = 30.0

@@ -13,7 +13,7 @@ from statistics import NormalDist
 # Which share of all parts changes how often a day, on average; each kind is log-normal.
 KINDS = ((0.911, 0.017), (0.08, 0.45), (0.009, 4.0))
 SPREAD = 0.9
-# Of all parts, about so many change within a day.
+# The share of parts that change within a day.
 SHARE_PER_DAY = 0.05
 TYPICAL = 1000
 

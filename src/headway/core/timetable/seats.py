@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from headway.core.catalog.listings import Candidate, Priority, Sku
 
 URGENT = (Priority.MANUAL, Priority.ONBOARDING)
-# So many candidates are read for each seat: some of them share a SKU.
+# Candidates to read for each seat: some of them share a SKU.
 FRONT_PER_SEAT = 3
 
 

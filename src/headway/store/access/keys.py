@@ -44,7 +44,7 @@ USE_KEY = """
 UPDATE access_keys SET last_used_at = %(now)s
 WHERE id = %(id)s AND (last_used_at IS NULL OR last_used_at <= %(before)s)
 """
-# Which key is meant is decided before anything is done: a name may look like a prefix.
+# The key is identified before anything is changed: a name may look like a prefix.
 MEANT = f"""
 SELECT {KEY_COLUMNS} FROM access_keys
 WHERE (id::text = %(which)s OR name = %(which)s OR prefix = %(which)s) AND revoked_at IS NULL

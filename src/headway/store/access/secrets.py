@@ -21,7 +21,7 @@ USE_WRITTEN = timedelta(minutes=1)
 AccessEvent = Literal[
     "key_created", "key_revoked", "link_created", "session_begun", "session_ended"
 ]
-# The actor is the person who logs in or out, else the one that the transaction names.
+# The actor is the person who logs in or out, otherwise the actor of the transaction.
 ADD_EVENT = """
 INSERT INTO sync_audit_log (user_id, sync_timestamp, event_type, new_value, actor, created_at)
 VALUES (coalesce(%(user_id)s, ''), %(at)s, %(kind)s, %(new)s,

@@ -47,7 +47,7 @@ WHERE platform = %(platform)s AND (user_id = %(user_id)s) <> (shop = %(shop)s)
                   WHERE row.platform = 'shopify' AND state.user_id = row.user_id
                     AND applied IS NOT NULL)
 """
-# It begins as one that comes back does: the next statement connects either.
+# A new account starts like a returning one: the next statement connects both.
 CONNECT = """
 INSERT INTO connected_accounts AS row (user_id, platform, shop, status, created_at, updated_at)
 VALUES (%(user_id)s, %(platform)s, %(shop)s, 'disconnected', %(now)s, %(now)s)
@@ -57,7 +57,7 @@ FIND = f"""
 SELECT {COLUMNS} FROM connected_accounts
 WHERE platform = %(platform)s AND user_id = %(user_id)s AND shop = %(shop)s
 """
-# A new token does not make another account: what is not given stays.
+# A new token does not create another account: missing values stay.
 RECONNECT = f"""
 UPDATE connected_accounts SET status = 'connected', reason = '', locations = NULL,
   locations_at = NULL, owner_id = coalesce(nullif(%(owner_id)s, ''), owner_id),

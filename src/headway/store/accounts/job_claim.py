@@ -123,14 +123,14 @@ Claimed = tuple[Job, Permit | None]
 class JobClaim:
     """One claim: which accounts are busy, and which shares of which platform have no budget left.
 
-    `wanted` is the demand of each platform's jobs on its day, if it has one.
+    `demand` is the demand of each platform's jobs on its day, if it has one.
     """
 
     connection: Connection[Any]
     limiter: PostgresLimiter
     rule: JobRule
     days: Mapping[PlatformName, str]
-    wanted: Mapping[PlatformName, Mapping[DayShare, float]]
+    demand: Mapping[PlatformName, Mapping[DayShare, float]]
     now: datetime
     owner: str
     closed: set[ClosedShare]
@@ -208,7 +208,7 @@ class JobClaim:
         if key not in self.plans:
             # Locked from here on, so that neither changes before the claim ends.
             limit = limiter.limit_of(key)
-            self.plans[key] = DayPlan(limit=limit, wanted=self.wanted[job.platform])
+            self.plans[key] = DayPlan(limit=limit, wanted=self.demand[job.platform])
             self.used[key] = used_by_share(self.connection, key, self.now)
         plan, share = self.plans[key], share_of(job.tier, job.type)
         for cost in costs(job, plan.limit, self.rule):

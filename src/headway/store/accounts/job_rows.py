@@ -18,7 +18,7 @@ from headway.core.catalog.listings import SellerId
 from headway.errors import ConflictError, NotFoundError
 from headway.store.pool import Pool, guarded
 
-# Over this time the first runs of accounts that come at once are spread.
+# The first runs of accounts that are connected together are spread over this time.
 SPREAD = timedelta(minutes=3)
 
 LOCK_SELLER = "SELECT pg_advisory_xact_lock(hashtextextended('headway seller ' || %(user_id)s, 0))"

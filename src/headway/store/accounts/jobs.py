@@ -120,14 +120,14 @@ class Jobs:
             if not is_any_due(connection, now, without):
                 return []
         self._limiter.create(tuple(self._days.values()))
-        demand = {platform: self._demand.wanted(platform, now) for platform in self._days}
+        demand = {platform: self._demand.calls_per_day(platform, now) for platform in self._days}
         with guarded(), self._pool.connection() as connection, connection.transaction():
             claim = JobClaim(
                 connection=connection,
                 limiter=self._limiter,
                 rule=self._rule,
                 days=self._days,
-                wanted=demand,
+                demand=demand,
                 now=now,
                 owner=owner,
                 closed=closed_to(without),
@@ -215,7 +215,7 @@ class Jobs:
         count = 0
         for platform, key in self._days.items():
             limit = self._limiter.status(key).gauges[0].limit
-            plan = DayPlan(limit=limit, wanted=self._demand.wanted(platform, now))
+            plan = DayPlan(limit=limit, wanted=self._demand.calls_per_day(platform, now))
             for tier, kind in product(Tier, KINDS[platform]):
                 stretch = plan.stretch(share_of(tier, JobType.INCREMENTAL))
                 values = {

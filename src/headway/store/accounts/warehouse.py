@@ -102,7 +102,7 @@ def _write_orders(
         changed |= {order_id for (order_id,) in rows}
     if changed:
         connection.execute(sql.TOUCH, {**owner, "ids": sorted(changed)})
-    if counts[0]:  # most pages bring nothing new, and leave the seller's row to others
+    if counts[0]:  # most pages have no new orders, and do not lock the seller's row
         connection.execute(sql.COUNT, {**values, "more": counts[0]})
 
 

@@ -132,7 +132,7 @@ RECOUNT = """
 SELECT count(*) FROM orders
 WHERE user_id = %(user_id)s AND placed_at >= %(month)s AND placed_at < %(next_month)s
 """
-# The first page of a month counts what is there: a clock that ran behind may have brought some.
+# The first page of a month counts the stored orders: a slow clock may have stored some.
 COUNT = f"""
 INSERT INTO profiles AS profile (user_id, orders_month, orders_count, created_at, updated_at)
 VALUES (%(user_id)s, %(first_day)s, ({RECOUNT}), %(now)s, %(now)s)
@@ -155,7 +155,7 @@ FROM jsonb_to_recordset(%(rows)s::jsonb)
 ON CONFLICT (account_id, kind, external_id) DO UPDATE SET
   reason = excluded.reason, raw = excluded.raw, seen_at = excluded.seen_at
 """
-# It is there and was looked at, so it is not gone, and others are looked at before it.
+# It was read, so it still exists, and others are read before it.
 LOOKED_AT = """
 UPDATE {table} SET checked_at = %(now)s
 WHERE account_id = %(account_id)s AND external_id = ANY(%(ids)s) AND {is_watched}

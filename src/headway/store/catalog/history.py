@@ -36,7 +36,7 @@ PAGE = f"""
 SELECT {COLUMNS} FROM sync_audit_log WHERE sku = %(sku)s {{more}}
 ORDER BY sync_timestamp DESC, sync_audit_log.id DESC LIMIT %(rows)s
 """
-# The kinds are chosen among so many as a chunk holds: rare ones must not make a statement long.
+# The kinds are filtered within one chunk of rows: rare ones must not make a statement slow.
 SOME = f"""
 SELECT {COLUMNS} FROM (SELECT * FROM sync_audit_log WHERE true {{more}}
   ORDER BY sync_timestamp, id LIMIT %(rows)s) AS chunk

@@ -10,12 +10,12 @@ from headway.store.catalog.suppliers import LINES
 from headway.store.sampling import share_of
 
 COUNT_MAX = 10_000
-# A seller's listings are all counted up to so many; of more, a fair sample.
+# Up to this many listings of a seller are all counted; of more, a random sample.
 SELLER_ALL_MAX = 4_000
 SELLER_SAMPLE = 1_500
 PAUSED, PARKED, UNREAD, STALE = -3, -2, -1, 24
 
-# Whole hours since the last good read, or what else it stands for.
+# Whole hours since the last good read, or one of these special values.
 AGE = f"""CASE WHEN sync_status = 'parked' THEN {PARKED} WHEN is_paused THEN {PAUSED}
   WHEN last_successful_sync IS NULL THEN {UNREAD}
   ELSE least({STALE}, greatest(0,

@@ -46,7 +46,7 @@ BEGIN = """
 INSERT INTO timetable (policy, adopted_at) SELECT %(policy)s, %(now)s
 WHERE NOT EXISTS (SELECT FROM product_sync_schedule) ON CONFLICT DO NOTHING
 """
-# What is paused comes marked; see `store.pauses`, which takes the same lock.
+# Paused listings are added with their mark; see `store.pauses`, which takes the same lock.
 ENTER = f"""
 INSERT INTO product_sync_schedule
   (user_id, sku, hour_bucket, minute_offset, next_sync_at, priority, value_weight, family, supplier,
@@ -123,7 +123,7 @@ def enter_staged(
     catalogs: dict[SupplierName, CatalogSummary] = {}
     cursor.execute(BEGIN, {"policy": policy.name, "now": now})
     cursor.execute(STAGE_SLOTS)
-    # Held here meanwhile, so that any number of them costs the same few statements.
+    # Kept in memory, so that any number of them needs the same few statements.
     keys = cursor.connection.execute(NEW, {"main": MAIN}).fetchall()
     if policy.weighs_slots:
         catalogs = {

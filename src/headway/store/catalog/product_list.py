@@ -22,7 +22,7 @@ from headway.store.pool import Pool, guarded
 DAY = timedelta(days=1)
 LIMIT = 50
 LIMIT_MAX = 200
-# How many listings one page looks through for a text that is everywhere.
+# How many listings one page scans for a text that is very common.
 WALK_MAX = 10_000
 
 

@@ -271,7 +271,7 @@ def _write(
     assert row is not None, "a count always answers"
     added, updated, entering = row
     enter_staged(cursor, policy=policy, now=now, priority=Priority.SCHEDULED)
-    if added > MANY:  # else the first pushes are planned for the table as it was
+    if added > MANY:  # otherwise the first pushes use a plan for the old table size
         cursor.execute("ANALYZE product, product_sync_schedule")
     return Imported(
         added=added,

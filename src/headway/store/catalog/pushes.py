@@ -44,7 +44,7 @@ SHOP_COLUMNS = """
 OPEN_TO_US = f"""account.platform = 'shopify' AND account.status = 'connected'
   AND (account.push_lease_until IS NULL OR account.push_lease_until < %(expired_before)s)
   AND NOT {ALL_PAUSED} AND NOT {is_seller_paused("account")}"""
-# Which shops to look at: all, one, or those without a dispatched worker.
+# Which shops to read: all, one, or those without a dispatched worker.
 ALL_SHOPS, ONE_SHOP = "true", "account.id = %(only)s::uuid"
 IDLE_SHOPS = "NOT " + is_resting(Verb.PUSH, f"'{STOREFRONT}:' || account.id")
 # One probe of one index per shop, whatever the number of listings; past those that are paused.

@@ -18,7 +18,7 @@ TEXT_MAX = 200
 GRAM = 3
 # How many listings are looked at to learn how common a piece is.
 PROBE = 2000
-# From one in so many listings on, it counts as common.
+# A piece found in one of this many listings counts as common.
 COMMON = 200
 
 LOOK = """
@@ -61,6 +61,6 @@ class Search:
         assert row is not None, "a count always answers"
         text, probed, hits = row
         is_all = probed < self.probe
-        # What is too short has no pieces to be looked up by.
+        # A text that is too short has no trigrams.
         is_common = hits * self.common >= probed or len(text) < GRAM
         return Piece(text=text, is_common=is_common and not is_all)

@@ -18,7 +18,7 @@ from headway.store.pool import Pool, guarded
 
 Term = Decimal | str | None
 
-# A seller who was never counted is counted on the spot, as far as this.
+# A seller who was never counted is counted at once, up to this number.
 UNCOUNTED_MAX = 1000
 
 

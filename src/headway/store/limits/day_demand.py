@@ -20,7 +20,7 @@ from headway.core.accounts.jobs import (
 from headway.core.limits.daily_shares import DayShare
 from headway.store.pool import Pool, guarded
 
-# All jobs are counted, so not often; sellers come and go slowly.
+# This counts all jobs, so it runs seldom; the number of sellers changes slowly.
 COUNT_EVERY = timedelta(minutes=10)
 WANTED = f"""
 SELECT tier, kind, sum(CASE WHEN calls_estimate > 0 THEN calls_estimate ELSE {CALLS_MIN} END)
@@ -46,7 +46,7 @@ class DayDemand:
         self._counted: dict[PlatformName, tuple[datetime, Mapping[DayShare, float]]] = {}
         self._lock = threading.Lock()
 
-    def wanted(
+    def calls_per_day(
         self, platform: PlatformName, now: datetime, connection: Connection[Any] | None = None
     ) -> Mapping[DayShare, float]:
         """Return how many calls a day the jobs need at their intervals, as last counted."""

@@ -109,7 +109,7 @@ def read_budgets(
             day,
             states.get(day.key),
             used[day.key],
-            wanted=demand.wanted(platform, now, connection),
+            demand=demand.calls_per_day(platform, now, connection),
             by_share=used_by_share(connection, day.key, now),
             now=now,
         )
@@ -123,7 +123,7 @@ def _budget(
     stored: LimitState | None,
     hours: list[HourUse],
     *,
-    wanted: Mapping[DayShare, float],
+    demand: Mapping[DayShare, float],
     by_share: Mapping[DayShare, float],
     now: datetime,
 ) -> Budget:
@@ -133,7 +133,7 @@ def _budget(
     reserved = float(sum(call.reserved for call in state.calls))
     limit, used = float(quota.room(meter)), float(quota.used_at(meter, now_us))
     by_hour = {hour.hour: hour for hour in hours}
-    plan = DayPlan(limit=limit, wanted=wanted)
+    plan = DayPlan(limit=limit, wanted=demand)
     paused_us = state.paused_until_us if state.paused_until_us > now_us else 0
 
     def free_from(leave: float) -> datetime | None:

@@ -20,7 +20,7 @@ EVERY = timedelta(minutes=5)
 DAY = timedelta(days=1)
 MINUTE = timedelta(minutes=1)
 POINTS_MAX = 300
-# A promise is kept when so many of a tier's listings are younger than promised.
+# A promise is kept when this share of a tier's listings is younger than promised.
 KEPT_SHARE = 0.95
 
 IS_THERE = "SELECT EXISTS (SELECT FROM freshness_samples WHERE at = %(at)s)"
@@ -55,7 +55,7 @@ LATEST = f"""
 SELECT {COLUMNS} FROM freshness_samples
 WHERE at = (SELECT max(at) FROM freshness_samples) ORDER BY tier
 """
-# Of more samples than points, the last of each of so many equal spans.
+# If there are more samples than points, the last of each equal span.
 SERIES = f"""
 WITH span AS (
   SELECT greatest(1, extract(epoch FROM max(at) - %(since)s) / %(spans)s) AS step_s

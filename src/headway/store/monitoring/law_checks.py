@@ -22,7 +22,7 @@ RESCUE_LATE = timedelta(minutes=5)
 TAKEOVER_LATE = timedelta(minutes=10)
 DAY = timedelta(days=1)
 
-# What a failure must say to count against one SKU; a failed call alone proves nothing (law L8).
+# The error of a failure that counts against one SKU; a failed call alone proves nothing (L8).
 EVIDENCE = (
     "unusable line:%",
     "every call with this SKU fails:%",

@@ -164,7 +164,7 @@ def spawn(command: Sequence[str], *, drop: Drop, output: IO[bytes]) -> subproces
         stderr=output,
         env=_environment(os.environ),
         cwd="/",
-        # Ctrl-C at the terminal is for us: we still need the database to settle what we hold.
+        # Ctrl-C in the terminal must reach only us: we need the database to settle what we hold.
         start_new_session=True,
     )
 
@@ -176,7 +176,7 @@ def _wrapped(command: Sequence[str], drop: Drop, death_signal: signal.Signals) -
 
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:
-    # A PGDATA or PGOPTIONS would change the server, and it has no business with our secrets.
+    # PGDATA or PGOPTIONS would change the server, and it must not see our secrets.
     kept = {name: ours[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in ours}
     return kept | {"LC_ALL": "C", "TZ": "UTC"}
 

@@ -260,7 +260,7 @@ class Adaptive:
         """Ask a few companions, or all of them once the list is believed."""
         if episode.asks_all or (episode.chance < BELIEVED and episode.answered < episode.asked):
             return episode
-        # Who was read late in the span has most likely seen the list already.
+        # A read late in the span has most likely come after the list.
         span = episode.opened_at - episode.began_at
         read_before = episode.opened_at - span * (self.market.going_price / saved_min)
         if episode.chance >= BELIEVED:
