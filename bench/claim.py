@@ -24,7 +24,7 @@ from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.lifecycle import FailureRule, Judge
 from headway.core.catalog.listings import Listing, Quote, Reply, Sku
 from headway.core.timetable.policies.rolling import Rolling
-from headway.core.timetable.seats import SeatRule, join_call
+from headway.core.timetable.seats import SeatRule, fill_call
 from headway.errors import ConfigError
 from headway.store.pool import open_pool
 from headway.store.server.embedded import EmbeddedServer
@@ -126,7 +126,7 @@ class Line:
         at = CLOCK.monotonic()
         front = self.schedule.front(self.now, limit=FRONT)
         self.times.front.append((CLOCK.monotonic() - at) * 1000)
-        skus = [listing.sku for listing in join_call(front, self.now, SEAT_RULE)]
+        skus = [listing.sku for listing in fill_call(front, self.now, SEAT_RULE)]
         at = CLOCK.monotonic()
         listings = self.schedule.claim(
             skus, now=self.now, owner="bench", lease_until=self.now + timedelta(seconds=90)

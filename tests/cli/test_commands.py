@@ -124,7 +124,7 @@ def test_explain_answers_for_every_seller_of_a_part(
     (only,) = on_database("explain", sku, "--seller", "zenith", "--json").object()["listings"]
     assert only["seller"] == "zenith"
     assert only["explanation"]["state"] == "not due"
-    # It boards the next call, since that has seats to spare.
+    # It is in the next call, since that has seats to spare.
     assert only["explanation"]["until"] < only["due_at"]
 
 

@@ -57,7 +57,7 @@ def test_a_part_and_its_seller_are_paused_apart_and_the_answers_say_so(
     triggered = on_database("trigger", "C", "--json").object()["listings"]
     assert triggered[0]["said"].startswith("paused by cli")
     triggered = on_database("trigger", "B", "--seller", "zenith", "--json").object()["listings"]
-    assert (triggered[0]["is_done"], triggered[0]["said"]) == (True, "boards the next call")
+    assert (triggered[0]["is_done"], triggered[0]["said"]) == (True, "is in the next call")
 
 
 @pytest.mark.parametrize(

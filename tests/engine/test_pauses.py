@@ -235,8 +235,8 @@ def test_a_triggered_part_joins_call_the_next_call_and_asking_again_changes_noth
         said = triggers.trigger(SellerId("a"), [*map(Sku, skus)], reason="a call", now=now)
         return [(each.is_done, each.said) for each in said]
 
-    assert trigger("P3") == [(True, "boards the next call")]
-    assert trigger("P3") == [(False, "boards the next call")]
+    assert trigger("P3") == [(True, "is in the next call")]
+    assert trigger("P3") == [(False, "is in the next call")]
     assert rig.ask(
         "SELECT sku, error_message FROM sync_audit_log WHERE event_type = 'sync_triggered'"
     ) == [("P3", "a call")]
@@ -248,7 +248,7 @@ def test_a_triggered_part_joins_call_the_next_call_and_asking_again_changes_noth
     rig.app.schedule.claim(
         [Sku("P5")], now=rig.clock.now(), owner="w9", lease_until=rig.clock.now() + HOUR
     )
-    assert trigger("P5") == [(False, "is in_call now")]
+    assert trigger("P5") == [(False, "is in a call now")]
     pause(rig, LISTING, "a", "P6")
     ((is_done, said),) = trigger("P6")
     assert is_done

@@ -201,8 +201,8 @@ def revive(
 ) -> None:
     """Restart parked parts, on sale again, or dead jobs.
 
-    Parts board the next call to the supplier. A job is named by its id or seller/platform/kind,
-    and is due at once.
+    Parts are read in the next call to the supplier. A job is named by its id or
+    seller/platform/kind, and is due at once.
     """
     _either(skus, is_all=all_)
     with open_client(server) as client:

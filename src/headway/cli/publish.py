@@ -61,7 +61,7 @@ def publish(
 ) -> None:
     """Put parts into the shop that are not there yet.
 
-    They board the next calls to the supplier, and are then created in the shop by a headway that
+    They are read in the next calls to the supplier, and then created in the shop by a headway that
     runs. Ask as often as you like: a part is never made twice. Exit code 1 if a part was refused,
     blocked or failed. Write -- before a part number that begins with a dash.
     """

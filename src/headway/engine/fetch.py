@@ -25,7 +25,7 @@ from headway.core.limits.breaker import Breaker
 from headway.core.limits.transitions import CallReport, Expired, Granted, NotYet, Permit, Rejected
 from headway.core.monitoring.calls import ANSWERED
 from headway.core.timetable.policies.policy import ReadResult
-from headway.core.timetable.seats import URGENT, SeatRule, departure, join_call
+from headway.core.timetable.seats import URGENT, SeatRule, departure, fill_call
 from headway.engine.ports import BreakersPort, MarketsPort, SchedulePort, SellersPort, Supplier
 from headway.engine.ports_limits import Limiter
 from headway.engine.supplier_queue import current_rule, read_front
@@ -229,7 +229,7 @@ class Fetch:
             return []
         if breaker.failures:
             front = read_front(self._schedule, now, self._rule.seat_rule, after_failure=True)
-        in_call = join_call(front, now, seat_rule, least_suspect=breaker.failures > 0)
+        in_call = fill_call(front, now, seat_rule, least_suspect=breaker.failures > 0)
         if breaker.is_open:
             self._breakers.save(self._supplier.limit_key, breaker.probing(now))
         return self._schedule.claim(

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from headway.core.catalog.listings import Candidate, Priority
 from headway.core.timetable.policies.policy import Policy
-from headway.core.timetable.seats import FRONT_PER_SEAT, SeatRule, join_call, paced_until
+from headway.core.timetable.seats import FRONT_PER_SEAT, SeatRule, fill_call, paced_until
 from headway.engine.ports import MarketsPort, SchedulePort
 
 
@@ -38,7 +38,7 @@ def _fills(front: Sequence[Candidate], now: datetime, rule: SeatRule) -> bool:
         for candidate in front
         if candidate.priority is Priority.SCHEDULED and not candidate.suspicion
     }
-    return len(certain) >= rule.seats or len(join_call(front, now, rule)) >= rule.seats
+    return len(certain) >= rule.seats or len(fill_call(front, now, rule)) >= rule.seats
 
 
 def current_rule(

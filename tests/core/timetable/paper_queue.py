@@ -160,7 +160,7 @@ class PaperLine:
     def call(self, at: float) -> None:
         now, policy = START + at * MINUTE, self.policy.informed(self.market())
         seen = []
-        for n in self.join_call():
+        for n in self.fill_call():
             listing = self.listing(n)
             self.swept_reads += listing.swept_from is not None
             seen.append(ReadResult(listing=listing, at=now, has_changed=self.score.read(n, at)))
@@ -171,7 +171,7 @@ class PaperLine:
             self.put(n, following.next_sync_at)
         self.apply(policy.learn(seen), policy.market, now)
 
-    def join_call(self) -> list[int]:
+    def fill_call(self) -> list[int]:
         in_call: list[int] = []
         while len(in_call) < self.seats and self.queue:
             due, n = heapq.heappop(self.queue)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from headway.core.catalog.listings import Candidate, Listing, Priority, SellerId, Sku
 from headway.core.timetable.policies import CatalogSummary, Policy, ReadResult
-from headway.core.timetable.seats import SeatRule, departure, join_call
+from headway.core.timetable.seats import SeatRule, departure, fill_call
 
 MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC)
 PACE = timedelta(seconds=30)
@@ -76,7 +76,7 @@ def replay(policy: Policy, rows: Iterable[Listing], days: float) -> Days:
         if leave_at > now:
             now = leave_at
             continue
-        in_call = join_call(front, now, rule)
+        in_call = fill_call(front, now, rule)
         gone = {each.sku for each in in_call}
         queue[:FRONT] = [each for each in queue[:FRONT] if each[1] not in gone]
         for sku in gone:

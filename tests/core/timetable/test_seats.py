@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.core.catalog.listings import Candidate, Priority, SellerId, Sku
-from headway.core.timetable.seats import SeatRule, departure, join_call, suspects_max
+from headway.core.timetable.seats import SeatRule, departure, fill_call, suspects_max
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RULE = SeatRule(seats=10, slack=timedelta(minutes=20))
@@ -65,7 +65,7 @@ def test_turns_join_call_best_first_and_spare_seats_are_borrowed() -> None:
         candidate("new", priority=Priority.ONBOARDING),
         candidate("asked", priority=Priority.MANUAL),
     ]
-    assert skus(join_call(front, NOW, RULE)) == ["asked", "new", "due", "retry", "ahead"]
+    assert skus(fill_call(front, NOW, RULE)) == ["asked", "new", "due", "retry", "ahead"]
 
 
 def test_the_scheduled_without_slack_go_before_all_but_a_few_urgent_turns() -> None:
@@ -73,11 +73,11 @@ def test_the_scheduled_without_slack_go_before_all_but_a_few_urgent_turns() -> N
     asked = [candidate("asked", priority=Priority.MANUAL)]
     late = [candidate(f"L{n}", due_min=-21) for n in range(12)]
     due = [candidate(f"P{n}", due_min=-19) for n in range(12)]
-    in_call = skus(join_call(flood + asked + late + due, NOW, RULE))
+    in_call = skus(fill_call(flood + asked + late + due, NOW, RULE))
     assert in_call == ["asked", "N0"] + [f"L{n}" for n in range(8)]
     retry = [candidate("R", due_min=-21, priority=Priority.RETRY)]
-    assert skus(join_call(flood + late + retry, NOW, RULE))[:4] == ["N0", "N1", "R", "L0"]
-    in_call = skus(join_call(flood + asked + late[:3] + due, NOW, RULE))
+    assert skus(fill_call(flood + late + retry, NOW, RULE))[:4] == ["N0", "N1", "R", "L0"]
+    in_call = skus(fill_call(flood + asked + late[:3] + due, NOW, RULE))
     assert in_call == ["asked", "N0", "L0", "L1", "L2"] + [f"N{n}" for n in range(1, 6)]
 
 
@@ -85,23 +85,23 @@ def test_with_patience_the_due_let_urgent_turns_go_first_for_longer() -> None:
     rule = SeatRule(seats=10, slack=timedelta(0), patience=timedelta(hours=1), is_eager=True)
     flood = [candidate(f"N{n}", priority=Priority.ONBOARDING) for n in range(20)]
     due = [candidate(f"P{n}", due_min=-59) for n in range(12)]
-    assert skus(join_call(flood + due, NOW, rule)) == [f"N{n}" for n in range(10)]
+    assert skus(fill_call(flood + due, NOW, rule)) == [f"N{n}" for n in range(10)]
     late = [candidate(f"L{n}", due_min=-61) for n in range(5)]
     retry = [candidate("R", due_min=-1, priority=Priority.RETRY)]
-    in_call = skus(join_call(flood + due + late + retry, NOW, rule))
+    in_call = skus(fill_call(flood + due + late + retry, NOW, rule))
     assert in_call == ["N0", "N1", "R", "L0", "L1", "L2", "L3", "L4", "N2", "N3"]
 
 
 def test_one_long_overdue_retry_goes_with_the_scheduled_and_the_next_waits() -> None:
     due = [candidate(f"P{n}", due_min=-n) for n in range(12)]
     late = [candidate(f"R{n}", due_min=-90 + n, priority=Priority.RETRY) for n in range(3)]
-    in_call = skus(join_call(due + late, NOW, RULE))
+    in_call = skus(fill_call(due + late, NOW, RULE))
     assert [sku for sku in in_call if sku.startswith("R")] == ["R0"]
 
 
 def test_a_sku_of_two_sellers_takes_one_seat() -> None:
     front = [candidate(f"P{n}", seller=seller) for n in range(10) for seller in ("a", "b")]
-    assert skus(join_call(front, NOW, RULE)) == [f"P{n}" for n in range(10)]
+    assert skus(fill_call(front, NOW, RULE)) == [f"P{n}" for n in range(10)]
 
 
 def test_one_failed_call_restricts_nobody_and_each_further_one_halves_the_company() -> None:
@@ -111,7 +111,7 @@ def test_one_failed_call_restricts_nobody_and_each_further_one_halves_the_compan
 def test_suspects_are_bisected_while_the_others_take_the_other_seats() -> None:
     front = [candidate(f"S{n}", due_min=-99, suspicion=2) for n in range(10)]
     front += [candidate(f"P{n}", due_min=n, suspicion=n % 2) for n in range(10)]
-    in_call = skus(join_call(front, NOW, RULE))
+    in_call = skus(fill_call(front, NOW, RULE))
     assert len(in_call) == 10
     assert sum(sku.startswith("S") for sku in in_call) == 5
 
@@ -119,8 +119,8 @@ def test_suspects_are_bisected_while_the_others_take_the_other_seats() -> None:
 def test_the_worst_suspect_in_call_decides_how_much_company_it_has() -> None:
     worst = [candidate("W", due_min=-99, suspicion=5)]
     front = worst + [candidate(f"S{n}", suspicion=2) for n in range(10)]
-    assert skus(join_call(front, NOW, RULE)) == ["W"]
-    in_call = join_call(front + [candidate(f"P{n}", due_min=1) for n in range(9)], NOW, RULE)
+    assert skus(fill_call(front, NOW, RULE)) == ["W"]
+    in_call = fill_call(front + [candidate(f"P{n}", due_min=1) for n in range(9)], NOW, RULE)
     assert [each.sku for each in in_call if each.suspicion] == ["W"]
     assert len(in_call) == 10
 
@@ -129,9 +129,9 @@ def test_after_a_failed_call_the_least_suspect_join_call_first() -> None:
     suspects = [candidate(f"S{n}", due_min=-99, suspicion=2) for n in range(10)]
     fallen = [candidate(f"F{n}", due_min=-50, suspicion=1) for n in range(4)]
     clean = [candidate(f"P{n}", due_min=5) for n in range(4)]
-    in_call = skus(join_call(suspects + fallen + clean, NOW, RULE, least_suspect=True))
+    in_call = skus(fill_call(suspects + fallen + clean, NOW, RULE, least_suspect=True))
     assert [sku[0] for sku in in_call] == ["P"] * 4 + ["F"] * 4 + ["S"] * 2
-    assert join_call([], NOW, RULE, least_suspect=True) == []
+    assert fill_call([], NOW, RULE, least_suspect=True) == []
 
 
 candidates = st.lists(
@@ -157,7 +157,7 @@ def test_seats_are_full_whenever_enough_skus_may_join_call_and_no_sku_joins_call
         for each in front
         if each.priority is not Priority.RETRY or each.next_sync_at <= NOW
     }
-    in_call = skus(join_call(front, NOW, RULE))
+    in_call = skus(fill_call(front, NOW, RULE))
     assert len(in_call) == min(RULE.seats, len(eligible))
     assert len(set(in_call)) == len(in_call)
 

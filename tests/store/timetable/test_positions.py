@@ -6,7 +6,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.core.catalog.listings import SellerId, Sku
-from headway.core.timetable.seats import SeatRule, join_call
+from headway.core.timetable.seats import SeatRule, fill_call
 from headway.store.timetable.positions import ListingPositions
 from headway.store.timetable.schedule import Schedule
 from headway_lab.virtual_clock import VirtualClock
@@ -41,7 +41,7 @@ def test_the_place_counts_whoever_joins_call_before(
     add(pool, "MANUAL", now + MINUTE, "manual")
     rule = SeatRule(seats=14, slack=timedelta(minutes=20))
     expected = [
-        candidate.sku for candidate in join_call(Schedule(pool).front(now, limit=50), now, rule)
+        candidate.sku for candidate in fill_call(Schedule(pool).front(now, limit=50), now, rule)
     ]
     places = {
         candidate.sku: candidate.ahead_count

@@ -13,7 +13,7 @@ from headway.core.catalog.listings import Candidate, Priority, SellerId, Sku
 from headway.core.limits.breaker import Breaker
 from headway.core.pauses import Pause, longest
 from headway.core.reasons import describe_pause
-from headway.core.timetable.seats import URGENT, SeatRule, departure, join_call
+from headway.core.timetable.seats import URGENT, SeatRule, departure, fill_call
 
 
 class Why(StrEnum):
@@ -137,7 +137,7 @@ def next_call(queue: SupplierQueue, now: datetime, *, pauses: Sequence[Pause] = 
     ]
     leaves_at = max(at for at, _ in reasons)
     why = next(why for at, why in reasons if at == leaves_at) if leaves_at > now else Why.NOW
-    in_call = join_call(queue.front, leaves_at, rule, least_suspect=queue.breaker.failures > 0)
+    in_call = fill_call(queue.front, leaves_at, rule, least_suspect=queue.breaker.failures > 0)
     seats = tuple(_seat(candidate, leaves_at) for candidate in in_call)
     return NextCall(leaves_at=leaves_at, why=why, seats=seats, seats_max=seats_max)
 

@@ -1,6 +1,6 @@
 """When a listing will be in a call: a simulation of the queue with the rule that fills calls.
 
-Each call leaves when `departure` says and takes what `join_call` chooses. A listing that was read
+Each call leaves when `departure` says and takes what `fill_call` chooses. A listing that was read
 comes back when the policy makes it due again. As many of the listings read are taken to have
 changed as the policy expects; which of them is unknown.
 """
@@ -13,7 +13,7 @@ from itertools import islice
 
 from headway.core.catalog.listings import Candidate, Listing, Priority, Sku
 from headway.core.timetable.policies.policy import Policy, ReadResult
-from headway.core.timetable.seats import FRONT_PER_SEAT, SeatRule, departure, join_call
+from headway.core.timetable.seats import FRONT_PER_SEAT, SeatRule, departure, fill_call
 
 # So far ahead a forecast is worth its while: ten hours of calls.
 CALLS_MAX = 1200
@@ -71,7 +71,7 @@ def foresee(outlook: Outlook, now: datetime, skus: Collection[Sku]) -> dict[Sku,
             break
         departures = departures.at(leave_at)
         at = departures.permit_at
-        in_call = {candidate.sku for candidate in join_call(front, at, _rule_at(outlook, at))}
+        in_call = {candidate.sku for candidate in fill_call(front, at, _rule_at(outlook, at))}
         times |= dict.fromkeys(left & in_call, at)
         left -= in_call
         line.read(in_call, at)

@@ -83,7 +83,7 @@ def paced_until(last_call_at: datetime | None, pace: timedelta, now: datetime) -
     return last_call_at + pace
 
 
-def join_call(
+def fill_call(
     front: Sequence[Candidate], now: datetime, rule: SeatRule, *, least_suspect: bool = False
 ) -> list[Candidate]:
     """Choose one candidate per SKU for each seat, best priority first; spare seats are borrowed.

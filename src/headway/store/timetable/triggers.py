@@ -70,14 +70,14 @@ def _ruled(user_id: SellerId, row: Sequence[Any], pauses: Sequence[Pause], now: 
     elif not is_active:
         is_done, message = False, "switched off; publish it again"
     elif status == "syncing":
-        is_done, message = False, "is in_call now"
+        is_done, message = False, "is in a call now"
     elif pause is not None:
         is_done, message = (
             not is_first,
-            f"{describe_pause(pause, now)}; boards the first call after that",
+            f"{describe_pause(pause, now)}; is in the first call after that",
         )
     else:
-        is_done, message = not is_first, "boards the next call"
+        is_done, message = not is_first, "is in the next call"
     return Ruling(user_id=user_id, sku=sku, is_done=is_done, said=message)
 
 
