@@ -52,13 +52,13 @@ def test_one_product_is_one_product(say: Callable[..., str]) -> None:
 
 def test_adaptive_plans_with_its_share_of_the_budget(say: Callable[..., str]) -> None:
     words = ("--products", "20000", "--json")
-    told = json.loads(say(*words, HEADWAY_BUDGET_SHARE="0.5"))
-    by_name = {each["policy"]: each for each in told["expected"]}
+    plan = json.loads(say(*words, HEADWAY_BUDGET_SHARE="0.5"))
+    by_name = {row["policy"]: row for row in plan["expected"]}
     assert by_name["adaptive"]["calls_per_day"] == 1440
     assert (by_name["adaptive"]["fits"], by_name["rolling"]["fits"]) == (False, True)
-    assert by_name["rolling"] == json.loads(say(*words))["expected"][3]
+    assert by_name["rolling"] in json.loads(say(*words))["expected"]
     assert "fits, but not under adaptive" in say("--products", "20000", HEADWAY_BUDGET_SHARE="0.5")
-    assert {"products": 14_400, "policy": "adaptive"}.items() <= told["breaks"][1].items()
+    assert {"products": 14_400, "policy": "adaptive"}.items() <= plan["breaks"][1].items()
 
 
 def test_what_does_not_fit_is_said_so(say: Callable[..., str]) -> None:

@@ -40,7 +40,7 @@ def fill(pool: ConnectionPool) -> Callable[[str], None]:
             shop="",
             verifier=vault.encrypt("hush-verifier"),
         )
-        OAuthFlows(pool).open(flow, permit=key, expires_at=CLOCK.now() + timedelta(hours=1))
+        OAuthFlows(pool).open(flow, link_code=key, expires_at=CLOCK.now() + timedelta(hours=1))
 
     return put
 

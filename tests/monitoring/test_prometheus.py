@@ -17,6 +17,7 @@ from tests.operations.room import ACME, BEST, HELD, THEIRS, Room, furnish
 from headway.core.access import AccessGrant, Role
 from headway.core.monitoring.rules import RULES
 from headway.observe.prometheus_rules import alert_name
+from headway.operations import changes
 from headway.store.access.keys import ApiKeys
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
@@ -53,8 +54,8 @@ def test_an_alert_fires_while_changes_are_held_and_all_our_rules_are_loaded_besi
     _, key = ApiKeys(room.app.pool).add_key(grant, now=room.clock.now())
     with Tower(programs, tmp_path, target=served, rule=HELD_RULE, key=key) as tower:
         assert next_word(tower.news) == ("firing", "ChangesHeld")
-        room.operations().reject([HELD], seller=ACME)
-        room.operations().reject([THEIRS], seller=BEST)
+        for sku, seller in ((HELD, ACME), (THEIRS, BEST)):
+            changes.reject(room.operator, changes.Decision(skus=[sku], seller=seller))
         assert next_word(tower.news) == ("resolved", "ChangesHeld")
         ours = tower.rules()["headway"]
     assert ours.keys() == {alert_name(rule.name) for rule in RULES}

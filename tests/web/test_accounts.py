@@ -114,7 +114,7 @@ def test_jobs_are_found_by_how_they_stand(api: httpx.Client, lane: Lane) -> None
     job, _ = lane.claim()
     (running,) = jobs_at(api, "/api/jobs", status="running")
     assert (running.id, running.state) == (job.id, "running")
-    assert jobs_at(api, "/api/jobs", status="dead") == []
+    assert jobs_at(api, "/api/jobs", status="dead") == ()
     theirs = jobs_at(api, f"/api/accounts/{job.account.id}/jobs")
     assert theirs[0].id == job.id
     assert {each.account_id for each in theirs} == {job.account.id}
