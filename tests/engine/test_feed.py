@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.engine.conftest import Line, Shelf
+from tests.engine.conftest import EngineRig, FakeCatalog
 
 from headway.app import App, build
 from headway.app.suppliers import add_supplier
@@ -44,16 +44,16 @@ def write(path: Path, price: str, count: int) -> None:
 
 
 @pytest.fixture
-def line(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path, path: Path) -> Line:
-    settings, shelf, ids = Settings(data_dir=tmp_path), Shelf(), rng("feed")
+def rig(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path, path: Path) -> EngineRig:
+    settings, catalog, ids = Settings(data_dir=tmp_path), FakeCatalog(), rng("feed")
     app = build(settings, clock, pool, ids=lambda: fresh_id(ids))
     app = replace(app, rule=replace(app.rule, poll=timedelta(minutes=1)))
     setup = SupplierSetup(kind="feed", url=str(path), options={"currency": "USD"})
     assert add_supplier(app, NAME, setup)
     Suppliers(pool).give(NAME, SELLER, now=clock.now())
     app.listings.add([(SELLER, sku) for sku in SKUS], policy=app.policy, now=clock.now())
-    supplier = BoeingSimulator(shelf, clock, seed=1)
-    return Line(app=app, clock=clock, shelf=shelf, supplier=supplier, pool=pool)
+    supplier = BoeingSimulator(catalog, clock, seed=1)
+    return EngineRig(app=app, clock=clock, catalog=catalog, supplier=supplier, pool=pool)
 
 
 def drive(app: App, clock: VirtualClock, until: Callable[[], bool], steps: int = 400) -> None:
@@ -67,36 +67,38 @@ def drive(app: App, clock: VirtualClock, until: Callable[[], bool], steps: int =
     raise AssertionError("it did not come to an end")
 
 
-def test_a_whole_catalog_is_read_from_one_download(line: Line) -> None:
-    line.make_due(*SKUS)
-    drive(line.app, line.clock, lambda: line.one(STATES) == 0)
-    assert line.ask(PRICES) == [("10",)]
-    calls = line.ask("SELECT result, count(*) FROM call_ledger GROUP BY result ORDER BY result")
+def test_a_whole_catalog_is_read_from_one_download(rig: EngineRig) -> None:
+    rig.make_due(*SKUS)
+    drive(rig.app, rig.clock, lambda: rig.one(STATES) == 0)
+    assert rig.ask(PRICES) == [("10",)]
+    calls = rig.ask("SELECT result, count(*) FROM call_ledger GROUP BY result ORDER BY result")
     assert calls == [("list", 1), ("ok", 1)]
 
 
-def test_a_list_that_shrinks_harms_no_listing_until_it_is_accepted(line: Line, path: Path) -> None:
-    app, clock, caller = line.app, line.clock, operator(line.app, "test")
-    line.make_due(*SKUS)
-    drive(app, clock, lambda: line.one(STATES) == 0)
+def test_a_list_that_shrinks_harms_no_listing_until_it_is_accepted(
+    rig: EngineRig, path: Path
+) -> None:
+    app, clock, caller = rig.app, rig.clock, operator(rig.app, "test")
+    rig.make_due(*SKUS)
+    drive(app, clock, lambda: rig.one(STATES) == 0)
     with pytest.raises(ConflictError, match="no price list is held"):
         accept_list(caller, NAME)
     write(path, "11", 10)
     clock.sleep(3700)
-    line.make_due(*SKUS)
+    rig.make_due(*SKUS)
     limit_key = app.for_supplier(NAME).limit_key
     drive(app, clock, lambda: app.breakers.load(limit_key).failures >= 2)
     assert "10 usable rows, the last good one had 30" in app.breakers.load(limit_key).reason
-    assert line.ask(STATES) == [(0, 0, 0)], "nobody is charged, nobody is parked"
-    assert line.ask(PRICES) == [("10",)]
+    assert rig.ask(STATES) == [(0, 0, 0)], "nobody is charged, nobody is parked"
+    assert rig.ask(PRICES) == [("10",)]
     assert "10 rows are accepted" in accept_list(caller, NAME).message
-    drive(app, clock, lambda: ("11",) in line.ask(PRICES))
+    drive(app, clock, lambda: ("11",) in rig.ask(PRICES))
 
 
-def test_a_feed_is_listed_with_its_kind_and_its_limit(line: Line) -> None:
-    _, view = suppliers(operator(line.app, "test"), limit=10).items
+def test_a_feed_is_listed_with_its_kind_and_its_limit(rig: EngineRig) -> None:
+    _, view = suppliers(operator(rig.app, "test"), limit=10).items
     assert (view.name, view.kind) == ("list", "feed")
     with pytest.raises(InvalidError, match="there is no file"):
-        add_supplier(line.app, SupplierName("gone"), SupplierSetup(kind="feed", url="/gone.csv"))
+        add_supplier(rig.app, SupplierName("gone"), SupplierSetup(kind="feed", url="/gone.csv"))
     with pytest.raises(InvalidError, match="there is no provider nothing"):
-        add_supplier(line.app, SupplierName("gone"), SupplierSetup(kind="nothing"))
+        add_supplier(rig.app, SupplierName("gone"), SupplierSetup(kind="nothing"))

@@ -140,7 +140,7 @@ def test_after_a_restart_of_the_server_clients_go_on_where_they_were(
 
 
 @pytest.mark.parametrize(
-    ("user", "database", "said"),
+    ("user", "database", "output"),
     (("headway", "nowhere", "has no such database"), ("nobody", "postgres", "refuses this user")),
 )
 def test_what_the_pooler_refuses_is_told_as_if_the_server_had(

@@ -94,7 +94,7 @@ class ApiRoute(APIRoute):
 
     def get_route_handler(self) -> Handle:
         """Wrap the handler: authenticate first, then handle the request."""
-        handle = telling(super().get_route_handler())
+        handle = telling(super().get_route_handler(), missing_setting=409)
 
         async def guarded(request: Request) -> Response:
             gate: AuthenticationGate = request.app.state.gate

@@ -43,8 +43,12 @@ class ProblemRoute(APIRoute):
         return telling(super().get_route_handler())
 
 
-def telling(handle: Handle) -> Handle:
-    """Return a handler that answers where this one raises expected trouble."""
+def telling(handle: Handle, *, missing_setting: int = 503) -> Handle:
+    """Return a handler that answers where this one raises expected trouble.
+
+    `missing_setting` is the status where the server lacks a setting for the request: after 503 a
+    platform delivers its webhook again.
+    """
 
     async def handled(request: Request) -> Response:
         try:
@@ -56,7 +60,8 @@ def telling(handle: Handle) -> Handle:
         except StoreError as error:
             return problem(503, str(error), title="the database is down")
         except ConfigError as error:
-            return problem(409, str(error), title="this server is not set up for that")
+            title = "this server is not set up for that"
+            return problem(missing_setting, str(error), title=title)
 
     return handled
 
