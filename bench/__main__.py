@@ -3,9 +3,23 @@
 import argparse
 import signal
 import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import FrameType
 
-from bench import claim, jobs, limits, push, scale, simulated, sizes, suppliers, viewers, views
+from bench import (
+    claim,
+    jobs,
+    limits,
+    push,
+    replies,
+    scale,
+    simulated,
+    sizes,
+    suppliers,
+    viewers,
+    views,
+)
 from bench.services import machine
 from headway.errors import HeadwayError
 
@@ -14,6 +28,7 @@ PARTS = (
     "jobs",
     "limits",
     "push",
+    "replies",
     "scale",
     "simulated",
     "sizes",
@@ -34,7 +49,7 @@ def main() -> int:
             print(f"{name:12} {value}", flush=True)
         for part in PARTS:
             if part in options.parts:
-                _run(part, options)
+                _runs(options)[part]()
     except KeyboardInterrupt:
         print("bench: stopped", file=sys.stderr)
         return 130
@@ -44,27 +59,22 @@ def main() -> int:
     return 0
 
 
-def _run(part: str, options: argparse.Namespace) -> None:
-    if part == "claim":
-        claim.run(rows=options.rows, rounds=options.rounds)
-    elif part == "jobs":
-        jobs.run(rows=options.jobs, rounds=options.rounds)
-    elif part == "limits":
-        limits.run(seconds=options.seconds, strict_seconds=options.strict_seconds)
-    elif part == "push":
-        push.run(changed=options.changed)
-    elif part == "scale":
-        scale.run(shops=options.shops)
-    elif part == "simulated":
-        simulated.run(listings=options.listings)
-    elif part == "sizes":
-        sizes.run()
-    elif part == "suppliers":
-        suppliers.run(suppliers=options.suppliers)
-    elif part == "viewers":
-        viewers.run(counts=options.viewers)
-    else:
-        views.run(rows=options.view_rows, rounds=options.rounds)
+def _runs(options: argparse.Namespace) -> Mapping[str, Callable[[], None]]:
+    return {
+        "claim": lambda: claim.run(rows=options.rows, rounds=options.rounds),
+        "jobs": lambda: jobs.run(rows=options.jobs, rounds=options.rounds),
+        "limits": lambda: limits.run(
+            seconds=options.seconds, strict_seconds=options.strict_seconds
+        ),
+        "push": lambda: push.run(changed=options.changed),
+        "replies": lambda: replies.run(against=options.against),
+        "scale": lambda: scale.run(shops=options.shops),
+        "simulated": lambda: simulated.run(listings=options.listings),
+        "sizes": sizes.run,
+        "suppliers": lambda: suppliers.run(suppliers=options.suppliers),
+        "viewers": lambda: viewers.run(counts=options.viewers),
+        "views": lambda: views.run(rows=options.view_rows, rounds=options.rounds),
+    }
 
 
 def _options() -> argparse.Namespace:
@@ -98,6 +108,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--changed", type=_count, default=push.CHANGED, help="push: listings with a change"
+    )
+    parser.add_argument(
+        "--against", type=Path, help="replies: another checkout to compare the readers with"
     )
     parser.add_argument(
         "--shops", type=_count, default=scale.SHOPS, help="scale: shops to write to, one call each"

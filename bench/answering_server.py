@@ -57,12 +57,12 @@ class ProviderServer:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """Return the URL of the server."""
         return f"http://{HOST}:{self.port}"
 
     @property
     def calls(self) -> int:
-        """How many calls have arrived."""
+        """Return how many calls have arrived."""
         return int(self.count.value)
 
     def span_s(self, begun: int, ended: int) -> float:
@@ -72,7 +72,7 @@ class ProviderServer:
 
 @contextmanager
 def open_provider() -> Iterator[ProviderServer]:
-    """Start it; it ends with us."""
+    """Start the server; it ends with this process."""
     context = multiprocessing.get_context("spawn")
     arrivals = context.Array("d", ARRIVALS_MAX, lock=False)
     count = context.Value("q", 0, lock=False)
@@ -93,14 +93,14 @@ def measure_ceiling(provider: ProviderServer, seconds: float) -> float:
     end, begun = CLOCK.monotonic() + seconds, provider.calls
     request = f"POST {PATH} HTTP/1.1\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}".encode()
 
-    def ask() -> None:
+    def send_call() -> None:
         while CLOCK.monotonic() < end:
             with socket.create_connection((HOST, provider.port)) as call:
                 call.sendall(request)
                 while call.recv(4096):
                     pass
 
-    threads = [threading.Thread(target=ask) for _ in range(CLIENTS)]
+    threads = [threading.Thread(target=send_call) for _ in range(CLIENTS)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -126,11 +126,11 @@ class _Call(asyncio.Protocol):
         self._transport: Any = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way back."""
+        """Keep the transport for the reply."""
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Answer as soon as a request is whole."""
+        """Reply as soon as a request is complete."""
         self._buffer += data
         while (head_ends := self._buffer.find(b"\r\n\r\n")) >= 0:
             head = self._buffer[:head_ends]

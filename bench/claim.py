@@ -17,7 +17,7 @@ from psycopg_pool import ConnectionPool
 
 from bench.filling import strip
 from bench.services import CLOCK, migrated, postgres, scratch, version
-from bench.table import middle, p95, say, show
+from bench.table import median, p95, report_progress, show
 from headway.clock import fresh_id
 from headway.core.catalog.change_detection import Desired, Terms, desire, observe
 from headway.core.catalog.guard import SellerSettings
@@ -40,7 +40,7 @@ BYTES_PER_ROW = 1100
 SETTINGS = {
     "fsync": "off",
     "synchronous_commit": "off",
-    # Only the filling feels these two.
+    # These two matter only for filling.
     "maintenance_work_mem": "512MB",
     "max_wal_size": "8GB",
 }
@@ -105,12 +105,12 @@ class Times:
 
     @property
     def total(self) -> list[float]:
-        """The whole rounds."""
+        """Return the milliseconds of every whole round."""
         return [sum(steps) for steps in zip(self.front, self.claim, self.settle, strict=True)]
 
 
 @dataclass(slots=True, kw_only=True)
-class Line:
+class FilledSchedule:
     """One schedule of some size, and a worker at it."""
 
     rows: int
@@ -145,7 +145,7 @@ def run(*, rows: Sequence[int] = ROWS, rounds: int = ROUNDS) -> None:
     with scratch() as folder:
         _require_space(folder, sum(rows))
         with postgres(folder / "claim", SETTINGS) as server:
-            say(version(server))
+            report_progress(version(server))
             pools = [_filled(server, row) for row in rows]
             try:
                 _measure_both(server, rows, pools, rounds)
@@ -157,42 +157,44 @@ def run(*, rows: Sequence[int] = ROWS, rounds: int = ROUNDS) -> None:
 def _measure_both(
     server: EmbeddedServer, rows: Sequence[int], pools: Sequence[ConnectionPool], rounds: int
 ) -> None:
-    lines = [_line(size, pool) for size, pool in zip(rows, pools, strict=True)]
-    _measure(lines, rounds)
+    schedules = [_open_schedule(size, pool) for size, pool in zip(rows, pools, strict=True)]
+    _measure(schedules, rounds)
     notes = (version(server), f"{rounds} rounds a size, alternating every {BLOCK} rounds")
-    _print("claim + settle: front, claim of 10, settle with 1 of 10 changed (ms)", lines, *notes)
-    for line, pool in zip(lines, pools, strict=True):
-        _work_off(line, pool)
-        line.times = Times()
-    _measure(lines, rounds)
+    _print(
+        "claim + settle: front, claim of 10, settle with 1 of 10 changed (ms)", schedules, *notes
+    )
+    for filled, pool in zip(schedules, pools, strict=True):
+        _work_off(filled, pool)
+        filled.times = Times()
+    _measure(schedules, rounds)
     note = "unvacuumed: listings read since the last vacuum, as many as autovacuum lets pass"
-    _print("the same behind dead index entries (ms)", lines, note)
+    _print("the same behind dead index entries (ms)", schedules, note)
 
 
-def _work_off(line: Line, pool: ConnectionPool) -> None:
+def _work_off(filled: FilledSchedule, pool: ConnectionPool) -> None:
     """Move as many listings from the front as autovacuum allows."""
     with pool.connection() as connection:
-        row = connection.execute(DEAD_MAX, {"rows": line.rows}).fetchone()
-        line.moved = min(line.rows, int(row[0]) // 2 if row else 0)
-        say(f"{line.rows:,} rows: moving the first {line.moved:,}, no vacuum")
+        row = connection.execute(DEAD_MAX, {"rows": filled.rows}).fetchone()
+        filled.moved = min(filled.rows, int(row[0]) // 2 if row else 0)
+        report_progress(f"{filled.rows:,} rows: moving the first {filled.moved:,}, no vacuum")
         for statement in WORK_OFF:
-            connection.execute(statement, {"rows": line.moved, "now": line.now})
+            connection.execute(statement, {"rows": filled.moved, "now": filled.now})
 
 
-def _measure(lines: Sequence[Line], rounds: int) -> None:
-    for line in lines:
+def _measure(schedules: Sequence[FilledSchedule], rounds: int) -> None:
+    for filled in schedules:
         for _ in range(WARM_UP):
-            line.round()
-        line.times = Times()
+            filled.round()
+        filled.times = Times()
     for done in range(0, rounds, BLOCK):
-        say(f"round {done} of {rounds}")
-        for line in lines:
+        report_progress(f"round {done} of {rounds}")
+        for filled in schedules:
             for _ in range(min(BLOCK, rounds - done)):
-                line.round()
+                filled.round()
 
 
-def _print(title: str, lines: Sequence[Line], *notes: str) -> None:
-    base = middle(lines[0].times.total)
+def _print(title: str, schedules: Sequence[FilledSchedule], *notes: str) -> None:
+    base = median(schedules[0].times.total)
     headers = (
         "rows",
         "on disk",
@@ -206,25 +208,25 @@ def _print(title: str, lines: Sequence[Line], *notes: str) -> None:
     )
     cells = [
         (
-            f"{line.rows:,}",
-            f"{line.size_mb:,} MB",
-            f"{line.moved:,}",
+            f"{filled.rows:,}",
+            f"{filled.size_mb:,} MB",
+            f"{filled.moved:,}",
             *(
-                f"{middle(step):.2f}"
-                for step in (line.times.front, line.times.claim, line.times.settle)
+                f"{median(step):.2f}"
+                for step in (filled.times.front, filled.times.claim, filled.times.settle)
             ),
-            f"{middle(line.times.total):.2f}",
-            f"{p95(line.times.total):.2f}",
-            f"{middle(line.times.total) / base:.2f}",
+            f"{median(filled.times.total):.2f}",
+            f"{p95(filled.times.total):.2f}",
+            f"{median(filled.times.total) / base:.2f}",
         )
-        for line in lines
+        for filled in schedules
     ]
     show(title, headers, cells, *notes)
 
 
 def _filled(server: EmbeddedServer, rows: int) -> ConnectionPool:
     """Make a schedule of this size; indexes are built afterwards, which is many times faster."""
-    say(f"{rows:,} rows: filling")
+    report_progress(f"{rows:,} rows: filling")
     pool = open_pool(migrated(server, f"rows_{rows}"), size=2)
     at = CLOCK.monotonic()
     try:
@@ -232,7 +234,7 @@ def _filled(server: EmbeddedServer, rows: int) -> ConnectionPool:
             with connection.transaction():
                 rebuild = strip(connection, TABLES)
                 _insert(connection, rows)
-                say(f"{rows:,} rows: building indexes")
+                report_progress(f"{rows:,} rows: building indexes")
                 for statement in rebuild:
                     connection.execute(statement)
             for table in TABLES:
@@ -241,7 +243,7 @@ def _filled(server: EmbeddedServer, rows: int) -> ConnectionPool:
     except BaseException:
         pool.close()
         raise
-    say(f"{rows:,} rows: ready after {CLOCK.monotonic() - at:.0f} s")
+    report_progress(f"{rows:,} rows: ready after {CLOCK.monotonic() - at:.0f} s")
     return pool
 
 
@@ -264,11 +266,11 @@ def _insert(connection: Connection, rows: int) -> None:
     connection.execute(FILL_STATE, values)
 
 
-def _line(rows: int, pool: ConnectionPool) -> Line:
+def _open_schedule(rows: int, pool: ConnectionPool) -> FilledSchedule:
     with pool.connection() as connection:
         row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
     size_mb = row[0] // 1_000_000 if row else 0
-    return Line(rows=rows, schedule=Schedule(pool), now=CLOCK.now(), size_mb=size_mb)
+    return FilledSchedule(rows=rows, schedule=Schedule(pool), now=CLOCK.now(), size_mb=size_mb)
 
 
 def _reply(listings: Sequence[Listing]) -> Reply:
@@ -293,7 +295,9 @@ def _quote(sku: Sku, price: Decimal = Decimal(100)) -> Quote:
 def _require_space(folder: Path, rows: int) -> None:
     needed_gb = rows * BYTES_PER_ROW / 1e9 + 1
     free_gb = shutil.disk_usage(folder).free / 1e9
-    say(f"{folder} has {free_gb:.0f} GB free, {rows:,} rows need about {needed_gb:.0f} GB")
+    report_progress(
+        f"{folder} has {free_gb:.0f} GB free, {rows:,} rows need about {needed_gb:.0f} GB"
+    )
     if free_gb < needed_gb:
         raise ConfigError(
             f"{folder.parent} has {free_gb:.0f} GB free and the benchmark needs {needed_gb:.0f} GB;"

@@ -63,7 +63,7 @@ class Order:
         return STRICT_SPAN_S if self.is_strict else 1
 
 
-def nothing() -> None:
+def no_settlement() -> None:
     """Finish a call of a limiter that needs no settlement."""
 
 
@@ -133,7 +133,7 @@ def _limits(order: Order, stack: ExitStack) -> Acquire:
             reset_at = strategy.get_window_stats(item, order.key).reset_time
             wait_s = reset_at - CLOCK.now().timestamp()
             CLOCK.sleep(min(left_s, max(RETRY_S, wait_s)))
-        return nothing
+        return no_settlement
 
     return acquire
 
@@ -162,12 +162,12 @@ def _pyrate(bucket: pyrate_limiter.AbstractBucket, stack: ExitStack) -> Acquire:
 
     def acquire(timeout_s: float) -> Finish | None:
         if timeout_s == 0:
-            return nothing if limiter.try_acquire("bench", blocking=False) else None
+            return no_settlement if limiter.try_acquire("bench", blocking=False) else None
         try:
             is_granted = limiter.try_acquire("bench", blocking=True, timeout=timeout_s)
         except TimeoutError:
             return None
-        return nothing if is_granted else None
+        return no_settlement if is_granted else None
 
     return acquire
 
@@ -189,11 +189,11 @@ def _gcra(order: Order, burst: int, stack: ExitStack) -> Acquire:
 
     def acquire(timeout_s: float) -> Finish | None:
         if timeout_s == 0:
-            return None if limiter.limit().limited else nothing
+            return None if limiter.limit().limited else no_settlement
         give_up_at = CLOCK.monotonic() + timeout_s
         while (left_s := give_up_at - CLOCK.monotonic()) > 0:
             if not limiter.limit(timeout=left_s).limited:
-                return nothing
+                return no_settlement
             CLOCK.sleep(min(left_s, RETRY_S))
         return None
 

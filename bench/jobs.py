@@ -7,13 +7,14 @@ from datetime import datetime, timedelta
 from psycopg_pool import ConnectionPool
 
 from bench.services import CLOCK, migrated, postgres, scratch, version
-from bench.table import middle, p95, say, show
-from headway.core.accounts.jobs import DataKind, JobRule, JobStatus, PlatformName, Tier
+from bench.table import median, p95, report_progress, show
+from headway.core.accounts.jobs import DataKind, JobRule, JobStatus, Tier
 from headway.core.limits.transitions import Quota, Resource
 from headway.store.accounts.jobs import Jobs
 from headway.store.limits.limiter import PostgresLimiter
 from headway.store.pool import open_pool
 from headway.store.server.embedded import EmbeddedServer
+from headway_lab.platforms import ETSY, KINDS
 
 ROWS = (10_000, 100_000, 1_000_000)
 ROUNDS = 200
@@ -90,7 +91,7 @@ class Queue:
 def run(*, rows: Sequence[int] = ROWS, rounds: int = ROUNDS) -> None:
     """Fill, measure, print."""
     with scratch() as folder, postgres(folder / "jobs", SETTINGS) as server:
-        say(version(server))
+        report_progress(version(server))
         pools = [_filled(server, row) for row in rows]
         try:
             queues = [_queue(size, pool) for size, pool in zip(rows, pools, strict=True)]
@@ -107,21 +108,21 @@ def _measure(queues: Sequence[Queue], rounds: int) -> None:
             queue.round()
         queue.claim, queue.settle = [], []
     for done in range(0, rounds, BLOCK):
-        say(f"round {done} of {rounds}")
+        report_progress(f"round {done} of {rounds}")
         for queue in queues:
             for _ in range(min(BLOCK, rounds - done)):
                 queue.round()
 
 
 def _print(queues: Sequence[Queue], server: str, rounds: int) -> None:
-    base = middle(queues[0].claim)
+    base = median(queues[0].claim)
     cells = [
         (
             f"{queue.rows:,}",
-            f"{middle(queue.claim):.2f}",
+            f"{median(queue.claim):.2f}",
             f"{p95(queue.claim):.2f}",
-            f"{middle(queue.settle):.2f}",
-            f"{middle(queue.claim) / base:.2f}",
+            f"{median(queue.settle):.2f}",
+            f"{median(queue.claim) / base:.2f}",
         )
         for queue in queues
     ]
@@ -135,7 +136,7 @@ def _print(queues: Sequence[Queue], server: str, rounds: int) -> None:
 
 
 def _filled(server: EmbeddedServer, rows: int) -> ConnectionPool:
-    say(f"{rows:,} jobs: filling")
+    report_progress(f"{rows:,} jobs: filling")
     pool = open_pool(migrated(server, f"jobs_{rows}"), size=2)
     try:
         with pool.connection() as connection:
@@ -152,5 +153,5 @@ def _filled(server: EmbeddedServer, rows: int) -> ConnectionPool:
 def _queue(rows: int, pool: ConnectionPool) -> Queue:
     quota = Quota(limit=10**9, span_s=86_400)
     limiter = PostgresLimiter(pool, CLOCK, [Resource(key=DAY_KEY, rules=(quota,))])
-    jobs = Jobs(pool, limiter, RULE, days={PlatformName.ETSY: DAY_KEY})
+    jobs = Jobs(pool, limiter, RULE, kinds=KINDS, days={ETSY: DAY_KEY})
     return Queue(rows=rows, jobs=jobs, limiter=limiter, now=CLOCK.now())

@@ -26,7 +26,7 @@ from bench.services import (
     valkey_version,
     version,
 )
-from bench.table import middle, say, show
+from bench.table import median, report_progress, show
 from headway.clock import rng
 from headway.runners.valkey import EmbeddedValkey
 from headway.store.server.embedded import EmbeddedServer
@@ -47,7 +47,7 @@ speed: grants a second, all permitted, median of {ROUNDS} shuffled rounds; ratio
   {MIDDLING} clients; p50: of one grant, 1 client; refused: denied though permitted, \
 {CLIENTS[-1]} clients
 strict: {STRICT_CLIENTS} processes share {STRICT_LIMIT} calls per {STRICT_SPAN_S} s, arriving \
-up to {ARRIVAL_S * 1000:.0f} ms after leave was given;
+up to {ARRIVAL_S * 1000:.0f} ms after the grant;
   early: calls that found the window full at the supplier; of allowed: speed from first call
   to last, where a burst at an end counts for more; per process: fewest and most calls
 headway makes three transactions a grant (reserve, begin, settle) and a ledger line; its speed run
@@ -94,7 +94,7 @@ class Strictness:
 
     @property
     def early(self) -> int:
-        """How many calls came while the window was full."""
+        """Return how many calls arrived while the window was full."""
         pairs = zip(self.arrivals, self.arrivals[STRICT_LIMIT:], strict=False)
         return sum(later - first < STRICT_SPAN_S for first, later in pairs)
 
@@ -123,8 +123,8 @@ def run(*, seconds: float = SPEED_S, strict_seconds: float = STRICT_S) -> None:
             "valkey": valkey.url,
         }
         note = f"{version(server)}; {valkey_version(valkey)}"
-        say(note)
-        say(f"starting {max(CLIENTS)} client processes")
+        report_progress(note)
+        report_progress(f"starting {max(CLIENTS)} client processes")
         workers = stack.enter_context(_clients(max(CLIENTS)))
         speeds = _measure_speed(workers, store, seconds)
         strictness = _measure_strictness(workers, store, strict_seconds)
@@ -152,7 +152,7 @@ def _measure_speed(
         cases = list(speeds)
         shuffled.shuffle(cases)
         for name, clients in cases:
-            say(f"speed, round {number + 1} of {ROUNDS}: {name}, {clients} clients")
+            report_progress(f"speed, round {number + 1} of {ROUNDS}: {name}, {clients} clients")
             order = Order(name=name, key=f"speed-{clients}-{number}", is_strict=False, **store)
             jobs = [Job(order=order, seconds=seconds, client=one) for one in range(clients)]
             results = _do(workers, jobs)
@@ -170,7 +170,7 @@ def _measure_strictness(
 ) -> dict[str, Strictness]:
     results = {}
     for name in BUILDERS:
-        say(f"strictness, {seconds:.0f} s: {name}")
+        report_progress(f"strictness, {seconds:.0f} s: {name}")
         order = Order(name=name, key=f"strict-{STRICT_CLIENTS}", is_strict=True, **store)
         with _supplier() as (port, log):
             jobs = [
@@ -196,15 +196,15 @@ def _print(
         "limiter", *(f"{clients} cl." for clients in CLIENTS), "ratio", "p50 ms", "refused",
         "max in window", "early", "of allowed", "per process",
     )  # fmt: skip
-    base = middle(speeds[OURS, MIDDLING].per_s)
+    base = median(speeds[OURS, MIDDLING].per_s)
     rows = []
     for name, strict in strictness.items():
         cells = ["", "", "", "", "", ""]
         if (name, many) in speeds:
             cells = [
-                *(f"{middle(speeds[name, clients].per_s):,.0f}" for clients in CLIENTS),
-                f"{middle(speeds[name, MIDDLING].per_s) / base:.1f}",
-                f"{middle(speeds[name, CLIENTS[0]].latencies_ms):.2f}",
+                *(f"{median(speeds[name, clients].per_s):,.0f}" for clients in CLIENTS),
+                f"{median(speeds[name, MIDDLING].per_s) / base:.1f}",
+                f"{median(speeds[name, CLIENTS[0]].latencies_ms):.2f}",
                 f"{speeds[name, many].refused:.0%}",
             ]
         strictness_cells = [

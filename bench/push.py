@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.services import CLOCK, postgres, scratch, version
 from bench.shop import BEFORE, State, World, open_world, state
-from bench.table import say, show
+from bench.table import report_progress, show
 from headway.clock import fresh_id
 from headway.core.catalog.push_planning import CALL_POINTS, needs, price_write
 from headway.core.catalog.storefront import Change, Shop, StockWrite
@@ -76,14 +76,14 @@ def run(*, changed: int = CHANGED) -> None:
         measure = partial(_measure, server, folder)
         rows: list[Sequence[str]] = []
         for mix, states in MIXES.items():
-            say(f"push: {changed:,} listings, {mix}")
+            report_progress(f"push: {changed:,} listings, {mix}")
             results = {"engine": measure(states, changed)}
             if states[0]["price"] != BEFORE["price"]:
                 results["engine, in bulk"] = measure(states, changed, bulk_from=max(2, changed))
             results["one per item"] = measure(states, changed, _one_per_item)
             rows += _rows(mix, results)
         many = BULK_TIMES * changed
-        say(f"push: {many:,} prices in bulk")
+        report_progress(f"push: {many:,} prices in bulk")
         (row,) = _rows(f"{many:,} prices", {"in bulk": measure(PRICES, many, bulk_from=many)})
         stated = f"{FIRST_BUILD_CALLS * changed:,}"
         rows += [_cut(row, 8), _cut(("any: first build, stated", stated), 2)]
@@ -200,4 +200,4 @@ def _call(world: World, storefront: Storefront, send: Callable[[], object]) -> N
     send()
     cost = storefront.cost
     assert cost is not None, "every answer tells its cost"
-    world.app.limiter.settle(permit, sent=True, actual=cost.actual, seen=cost.observation)
+    world.app.limiter.settle(permit, sent=True, actual=cost.actual, observation=cost.observation)

@@ -29,6 +29,7 @@ from headway.providers.shopify.api import PATH
 from headway.providers.shopify.queries import set_stock
 
 READY = "ready"
+HTTP_TIMEOUT_S = 5
 CELERY_QUEUE, CELERY_STOCK, CELERY_PREFIX = "calls", "stock", "noop:"
 DBOS_QUEUE, DBOS_NAME, DBOS_VERSION = "calls", "bench", "1"
 # DBOS takes new work from its queue once in an interval, up to what one process may do at once:
@@ -129,7 +130,7 @@ def procrastinate_app(place: Place) -> tuple[procrastinate.App, Any]:
     """Make an application and its one task."""
     app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=place.database))
     pool = AsyncConnectionPool(place.database, open=False, max_size=place.concurrency)
-    client = httpx.AsyncClient(base_url=place.provider)
+    client = httpx.AsyncClient(base_url=place.provider, timeout=HTTP_TIMEOUT_S)
     owner = str(os.getpid())
 
     @app.task(queue="calls", name="call")
@@ -182,7 +183,7 @@ def _dbos(place: Place) -> None:
     }
     DBOS(config=config)
     source = SQLAlchemyDatasource.create(place.database)
-    client = httpx.Client(base_url=place.provider)
+    client = httpx.Client(base_url=place.provider, timeout=HTTP_TIMEOUT_S)
     owner = str(os.getpid())
 
     @source.transaction(isolation_level="READ COMMITTED")

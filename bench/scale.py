@@ -15,8 +15,8 @@ from bench.answering_server import measure_ceiling, open_provider
 from bench.processor import seconds_of
 from bench.queues import DBOS_AT_ONCE, DBOS_POLL_S
 from bench.services import CLOCK, postgres, scratch, valkey_version, version
-from bench.table import middle, say, show
-from bench.worker_queues import CONCURRENCY, LINES, OURS, Line, Services
+from bench.table import median, report_progress, show
+from bench.worker_queues import CONCURRENCY, OURS, QUEUES, Services, WorkerQueue
 from bench.workers import POLL_S, REST_S, Spent, Workers
 from headway.clock import rng
 from headway.errors import HeadwayError
@@ -62,10 +62,10 @@ class Figures:
     @property
     def cpu_ms(self) -> float:
         """All of it."""
-        return sum(middle(values) for values in (self.workers_ms, self.postgres_ms, self.broker_ms))
+        return sum(median(values) for values in (self.workers_ms, self.postgres_ms, self.broker_ms))
 
 
-Found = dict[tuple[str, int], Figures]
+Results = dict[tuple[str, int], Figures]
 
 
 def run(*, shops: int = SHOPS, rounds: int = ROUNDS) -> None:
@@ -80,15 +80,17 @@ def run(*, shops: int = SHOPS, rounds: int = ROUNDS) -> None:
             shops=shops,
         )
         ceiling = _tell_ceiling(services)
-        say(f"{shops:,} shops: entering them")
-        lines = [make(services, stack) for make in LINES]
-        results: Found = {(line.name, count): Figures() for line in lines for count in PROCESSES}
+        report_progress(f"{shops:,} shops: entering them")
+        queues = [make(services, stack) for make in QUEUES]
+        results: Results = {
+            (queue.name, count): Figures() for queue in queues for count in PROCESSES
+        }
         shuffled = rng("bench")
         for number in range(rounds):
-            shuffled.shuffle(lines)
-            for line in lines:
-                say(f"round {number + 1} of {rounds}: {line.name}")
-                _measure(services, line, results)
+            shuffled.shuffle(queues)
+            for queue in queues:
+                report_progress(f"round {number + 1} of {rounds}: {queue.name}")
+                _measure(services, queue, results)
         notes = (
             f"{version(services.server)}; {valkey_version(valkey)}",
             *_versions(),
@@ -119,53 +121,53 @@ def _versions() -> tuple[str, ...]:
 # -- one case ----------------------------------------------------------------------------------
 
 
-def _measure(services: Services, line: Line, results: Found) -> None:
+def _measure(services: Services, queue: WorkerQueue, results: Results) -> None:
     """Add worker process to worker process; with each number make everything due and measure."""
-    line.clear()
+    queue.clear()
     workers = Workers(
-        name=line.name,
+        name=queue.name,
         folder=services.folder,
-        command=line.command,
-        environ=line.environ,
-        ready=line.ready,
+        command=queue.command,
+        environ=queue.environ,
+        ready=queue.ready,
     )
     try:
         for count in PROCESSES:
             workers.start(count)
-            _drain(services, line, workers, min(WARM_UP, services.shops))
+            _drain(services, queue, workers, min(WARM_UP, services.shops))
             CLOCK.sleep(REST_S)
             before = workers.spent(services.server, services.valkey)
-            per_s = _drain(services, line, workers, services.shops)
+            per_s = _drain(services, queue, workers, services.shops)
             after = workers.spent(services.server, services.valkey)
-            results[line.name, count].add(per_s, before, after, services.shops)
+            results[queue.name, count].add(per_s, before, after, services.shops)
     finally:
         workers.kill()  # all is settled: they hold nothing
 
 
-def _drain(services: Services, line: Line, workers: Workers, calls: int) -> float:
+def _drain(services: Services, queue: WorkerQueue, workers: Workers, calls: int) -> float:
     """Make that many calls due, and wait until all are settled; return calls a second."""
     begun = services.provider.calls
-    waiting = line.release(calls)
+    waiting = queue.release(calls)
     began_s, give_up_s = CLOCK.monotonic(), CLOCK.monotonic() + DRAIN_S
     # Asked only when it may be done, so that the question does not load the database.
-    while (line.makes_calls and services.provider.calls - begun < calls) or waiting():
+    while (queue.makes_calls and services.provider.calls - begun < calls) or waiting():
         if CLOCK.monotonic() > give_up_s:
             made = services.provider.calls - begun
             raise HeadwayError(
-                f"{line.name} made {made} of {calls} calls; its output: {workers.last_output(0)}"
+                f"{queue.name} made {made} of {calls} calls; its output: {workers.last_output(0)}"
             )
         CLOCK.sleep(POLL_S)
-    if not line.makes_calls:
+    if not queue.makes_calls:
         return calls / (CLOCK.monotonic() - began_s)
     made = services.provider.calls
-    assert made - begun == calls, f"{line.name} made {made - begun} calls for {calls}"
+    assert made - begun == calls, f"{queue.name} made {made - begun} calls for {calls}"
     return (calls - 1) / services.provider.span_s(begun, made)
 
 
 # -- the table ---------------------------------------------------------------------------------
 
 
-def _print(results: Found, shops: int, rounds: int, notes: Sequence[str]) -> None:
+def _print(results: Results, shops: int, rounds: int, notes: Sequence[str]) -> None:
     rows = []
     for (name, count), figures in results.items():
         baseline = results[OURS, count]
@@ -173,11 +175,11 @@ def _print(results: Found, shops: int, rounds: int, notes: Sequence[str]) -> Non
             (
                 name if count == PROCESSES[0] else "",
                 str(count),
-                f"{middle(figures.per_s):,.0f}",
-                f"{middle(figures.per_s) / middle(baseline.per_s):.1f}",
-                f"{middle(figures.workers_ms):.2f}",
-                f"{middle(figures.postgres_ms):.2f}",
-                f"{middle(figures.broker_ms):.2f}",
+                f"{median(figures.per_s):,.0f}",
+                f"{median(figures.per_s) / median(baseline.per_s):.1f}",
+                f"{median(figures.workers_ms):.2f}",
+                f"{median(figures.postgres_ms):.2f}",
+                f"{median(figures.broker_ms):.2f}",
                 f"{figures.cpu_ms:.2f}",
                 f"{figures.cpu_ms / baseline.cpu_ms:.2f}",
             )

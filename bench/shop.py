@@ -13,12 +13,12 @@ from psycopg.types.json import Jsonb
 
 from bench.services import CLOCK, migrated
 from headway.app import App, build
+from headway.app.accounts import connect_account
 from headway.clock import fresh_id, rng
 from headway.config import Settings
 from headway.core.catalog.listings import SellerId, Wait
 from headway.providers.shopify.storefront import shop_limit_key, store_tokens
 from headway.providers.vault import open_vault
-from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway.store.pool import open_pool
 from headway.store.server.embedded import EmbeddedServer
@@ -145,7 +145,7 @@ def open_world(
         )
         with pool.connection() as connection:
             _fill(connection, transport.simulator, skus)
-        ConnectedShops(pool).connect(SELLER, SHOP, now=START)
+        connect_account(pool, SELLER, SHOP, now=START)
         vault, limit_key = open_vault(None, folder), shop_limit_key("", SHOP)
         store_tokens(Credentials(pool), vault, limit_key, clock=clock, access=TOKEN)
         world = World(app=app, clock=clock, transport=transport, skus=skus)

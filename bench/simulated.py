@@ -1,7 +1,7 @@
 """How fast virtual time runs: a day of `rolling`, the real engine on the real store, laws on."""
 
 from bench.services import CLOCK, version_of
-from bench.table import say, show
+from bench.table import report_progress, show
 from headway_lab.simulation.scenario import Plan, Scenario
 from headway_lab.simulation.throwaway_database import open_throwaway_database
 from headway_lab.simulation.world import DAY_S, seeded_world
@@ -20,9 +20,9 @@ def run(*, listings: int = LISTINGS, days: float = DAYS) -> None:
         plan = Plan(world=world, days=days, seed=SEED)
         scenario = Scenario(plan, database.pool, database.data_dir)
         set_up_s = CLOCK.monotonic() - at
-        say(f"simulated: {listings:,} listings entered in {set_up_s:.1f} s")
+        report_progress(f"simulated: {listings:,} listings entered in {set_up_s:.1f} s")
         at = CLOCK.monotonic()
-        scenario.run(lambda at_s: say(f"simulated: {at_s / 3600:.0f} h"))
+        scenario.run(lambda at_s: report_progress(f"simulated: {at_s / 3600:.0f} h"))
         took_s = CLOCK.monotonic() - at
         with database.pool.connection() as connection:
             counts = connection.execute(CALLS).fetchone()

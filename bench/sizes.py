@@ -14,7 +14,7 @@ from psycopg_pool import ConnectionPool
 
 from bench.processor import seconds_of
 from bench.services import CLOCK, postgres, scratch, version
-from bench.table import say, show
+from bench.table import report_progress, show
 from bench.views import EVENTS_EACH, SETTINGS, filled
 from headway.store.server.embedded import EmbeddedServer
 from headway.store.server.launch import find_programs
@@ -101,7 +101,7 @@ def _upkeep(
     }
     table: list[tuple[str, ...]] = []
     for name, do in steps.items():
-        say(name)
+        report_progress(name)
         at_s, spent_s = CLOCK.monotonic(), seconds_of(server.pid)
         do()
         took_s, spent_s = CLOCK.monotonic() - at_s, seconds_of(server.pid) - spent_s
@@ -125,4 +125,4 @@ def _dump(dsn: str, file: Path) -> None:
         str(parameters["dbname"]),
     ]
     subprocess.run(command, env={**os.environ, **environ}, check=True)
-    say(f"the dump has {file.stat().st_size / 1e6:,.0f} MB")
+    report_progress(f"the dump has {file.stat().st_size / 1e6:,.0f} MB")

@@ -14,7 +14,7 @@ from psycopg_pool import ConnectionPool
 
 from bench.answering_server import ProviderServer, open_provider
 from bench.services import CLOCK, migrated, postgres, scratch, version
-from bench.table import say, show
+from bench.table import report_progress, show
 from bench.workers import Workers
 from headway.app import build
 from headway.app.providers import login_key, shared_vault
@@ -104,7 +104,7 @@ def run(*, suppliers: int = SUPPLIERS) -> None:
             pool=stack.enter_context(open_pool(database, size=2)),
             suppliers=suppliers,
         )
-        say(f"{suppliers:,} suppliers: entering them")
+        report_progress(f"{suppliers:,} suppliers: entering them")
         _enter(market)
         rows = [_measure(market, LIFE, 1, LIFE_S)]
         rows += [_measure(market, FREE, count, FREE_S) for count in PROCESSES]
@@ -155,7 +155,7 @@ def _begin(market: Market, settings: Settings) -> None:
 def _measure(market: Market, limit: dict[str, str], count: int, span_s: float) -> tuple[str, ...]:
     """Start that many processes; once they are warm, return what they did in a span."""
     per_min = int(limit["SYNC_BOEING_RATE_LIMIT_TOKENS"])
-    say(f"{per_min} calls a minute each, {count} processes")
+    report_progress(f"{per_min} calls a minute each, {count} processes")
     _begin(market, market.settings(limit))
     workers = Workers(
         name="headway worker",
@@ -167,7 +167,10 @@ def _measure(market: Market, limit: dict[str, str], count: int, span_s: float) -
     try:
         workers.start(count)
         CLOCK.sleep(WARM_UP_S if limit is LIFE else FREE_S)
-        begun, before = market.provider.calls, workers.spent(market.server, market.valkey)
+        begun, before = (
+            market.provider.calls,
+            workers.spent(market.server, market.valkey),
+        )
         CLOCK.sleep(span_s)
         calls = market.provider.calls - begun
         after = workers.spent(market.server, market.valkey)

@@ -1,8 +1,8 @@
-"""How figures are shown: plain aligned tables on stdout, progress on stderr."""
+"""Print results as aligned tables on stdout, and progress on stderr."""
 
+import statistics
 import sys
 from collections.abc import Sequence
-from statistics import median
 
 
 def show(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], *notes: str) -> None:
@@ -18,14 +18,14 @@ def show(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], *not
     sys.stdout.flush()
 
 
-def say(text: str) -> None:
-    """Print a progress message for a waiting person."""
+def report_progress(text: str) -> None:
+    """Print a progress message to stderr."""
     print(f"bench: {text}", file=sys.stderr, flush=True)
 
 
-def middle(values: Sequence[float]) -> float:
+def median(values: Sequence[float]) -> float:
     """Return the median; 0 of nothing."""
-    return median(values) if values else 0.0
+    return statistics.median(values) if values else 0.0
 
 
 def p95(values: Sequence[float]) -> float:

@@ -17,7 +17,7 @@ from psycopg.rows import TupleRow
 
 from bench.services import CLOCK, postgres, scratch, version
 from bench.streams import Viewer, open_stream, watch
-from bench.table import middle, p95, say, show
+from bench.table import median, p95, report_progress, show
 from bench.views import SETTINGS, filled
 from headway.app import build
 from headway.clock import fresh_id
@@ -36,7 +36,7 @@ REFRESHES = 10
 REFRESH_S = 1.0
 
 
-class Counting:
+class CountingPool:
     """A pool that counts how often a connection was lent."""
 
     def __init__(self, inner: Pool) -> None:
@@ -76,7 +76,9 @@ def run(*, counts: Sequence[int] = COUNTS, refreshes: int = REFRESHES) -> None:
             results = []
             for viewers in counts:
                 for views in (VIEWS[:1], VIEWS):
-                    say(f"{viewers} viewers of {len(views)} views: {refreshes} refreshes")
+                    report_progress(
+                        f"{viewers} viewers of {len(views)} views: {refreshes} refreshes"
+                    )
                     results.append(_measured(pool, folder, viewers, views, refreshes))
         finally:
             pool.close()
@@ -90,14 +92,16 @@ def _measured(
     views: Sequence[str],
     refreshes: int,
 ) -> Figures:
-    counting = Counting(pool)
-    with _served(counting, folder, viewers) as (port, keys), _process() as viewers_process:
+    counting_pool = CountingPool(pool)
+    with _served(counting_pool, folder, viewers) as (port, keys), _process() as viewers_process:
         # The first request of each viewer looks up its key; counting starts after that.
         warm = viewers_process.submit(watch_for, port, keys, viewers, views).result()
         assert warm.panels
-        before = counting.used
+        before = counting_pool.used
         stamps = viewers_process.submit(watch_on, refreshes).result()
-        return Figures(viewers=viewers, views=len(views), used=counting.used - before, round=stamps)
+        return Figures(
+            viewers=viewers, views=len(views), used=counting_pool.used - before, round=stamps
+        )
 
 
 @contextmanager
@@ -149,7 +153,7 @@ def _print(results: Sequence[Figures], note: str) -> None:
     rows = [
         (
             f"{figures.viewers} viewers, {figures.views} view{'s' if figures.views > 1 else ''}",
-            f"{middle(figures.round.late_ms):.0f}",
+            f"{median(figures.round.late_ms):.0f}",
             f"{p95(figures.round.late_ms):.0f}",
             f"{max(figures.round.late_ms):.0f}",
             f"{figures.round.panels}",

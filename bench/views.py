@@ -19,7 +19,7 @@ from psycopg_pool import ConnectionPool
 
 from bench.filling import strip
 from bench.services import CLOCK, migrated, postgres, scratch, version
-from bench.table import middle, say, show
+from bench.table import median, report_progress, show
 from headway.app import App, build
 from headway.app.providers import main_limit_key
 from headway.clock import Rng, rng
@@ -50,7 +50,7 @@ DAYS = 90
 SETTINGS = {
     "fsync": "off",
     "synchronous_commit": "off",
-    # Only the filling feels these two.
+    # These two matter only for filling.
     "maintenance_work_mem": "1GB",
     "max_wal_size": "8GB",
 }
@@ -286,7 +286,7 @@ def run(*, rows: Sequence[int] = ROWS, rounds: int = ROUNDS) -> None:
     with scratch() as folder:
         _require_space(folder, sum(rows))
         with postgres(folder / "views", SETTINGS) as server:
-            say(version(server))
+            report_progress(version(server))
             pools = [filled(server, row) for row in rows]
             try:
                 databases = [
@@ -311,7 +311,7 @@ def _open_database(rows: int, pool: ConnectionPool, folder: Path) -> FilledDatab
 def _measure(databases: Sequence[FilledDatabase], rounds: int) -> None:
     queries = [database.all_queries() for database in databases]
     for name in queries[0]:
-        say(f"{name}: {rounds} times at each size")
+        report_progress(f"{name}: {rounds} times at each size")
         for _ in range(WARMING):
             for answers in queries:
                 answers[name]()
@@ -330,10 +330,10 @@ def _print(databases: Sequence[FilledDatabase], rounds: int, note: str) -> None:
         rows.append(
             (
                 name,
-                f"{middle(before):.1f}",
-                f"{middle(times):.1f}",
+                f"{median(before):.1f}",
+                f"{median(times):.1f}",
                 f"{_p99(times):.1f}",
-                f"{middle(times) / middle(before):.2f}",
+                f"{median(times) / median(before):.2f}",
                 "OVER" if is_over else "yes",
             )
         )
@@ -353,7 +353,7 @@ def _p99(values: Sequence[float]) -> float:
 
 def filled(server: EmbeddedServer, rows: int) -> ConnectionPool:
     """Make tables of this size; indexes are built afterwards, which is many times faster."""
-    say(f"{rows:,} listings, {rows * EVENTS_EACH:,} events: filling")
+    report_progress(f"{rows:,} listings, {rows * EVENTS_EACH:,} events: filling")
     # As `headway run` opens its own server.
     pool = open_pool(migrated(server, f"views_{rows}"), size=2, prepares=True)
     at_s = CLOCK.monotonic()
@@ -363,7 +363,9 @@ def filled(server: EmbeddedServer, rows: int) -> ConnectionPool:
                 connection.execute(MONTHS, {"now": CLOCK.now()})
                 rebuild = strip(connection, TABLES)
                 _insert(connection, rows)
-                say(f"{rows:,} listings: building indexes after {CLOCK.monotonic() - at_s:.0f} s")
+                report_progress(
+                    f"{rows:,} listings: building indexes after {CLOCK.monotonic() - at_s:.0f} s"
+                )
                 for statement in rebuild:
                     connection.execute(statement)
             for table in TABLES:
@@ -373,7 +375,7 @@ def filled(server: EmbeddedServer, rows: int) -> ConnectionPool:
     except BaseException:
         pool.close()
         raise
-    say(f"{rows:,} listings: ready after {CLOCK.monotonic() - at_s:.0f} s")
+    report_progress(f"{rows:,} listings: ready after {CLOCK.monotonic() - at_s:.0f} s")
     return pool
 
 

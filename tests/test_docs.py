@@ -1,4 +1,4 @@
-"""The documents are true: every command, setting, file and link in them exists."""
+"""The documents are correct: every command, setting, file and link in them exists."""
 
 import re
 import shlex
@@ -53,7 +53,7 @@ def test_every_headway_command_in_it_exists_with_its_options(page: Path) -> None
         assert used <= known | {"--help"}, f"{page.name}: {sorted(used - known)}"
 
 
-def test_the_parts_and_jobs_that_the_first_steps_explain_are_in_the_demo() -> None:
+def test_the_parts_and_jobs_of_the_first_steps_are_in_the_demo() -> None:
     names = [words[1] for words in commands(text_of(ROOT / "README.md")) if words[0] == "explain"]
     demo = get_group(build(["demo"])).commands["demo"]
     default = {option.name: option.default for option in demo.params}
@@ -85,13 +85,13 @@ def test_every_setting_in_it_exists(page: Path) -> None:
 
 
 @pages
-def test_every_file_it_links_to_is_there(page: Path) -> None:
+def test_every_file_it_links_to_exists(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text_of(page)):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
 @pages
-def test_every_module_and_folder_of_ours_in_it_is_there(page: Path) -> None:
+def test_every_module_and_folder_in_it_exists(page: Path) -> None:
     code = re.findall(r"`((?:\w+/)+(?:\w+\.(?:py|sql|toml))?)(?::[\w.]+)?`", text_of(page))
     for name in code:
         assert any((place / name).exists() for place in PLACES), f"{page.name} names {name}"
@@ -111,14 +111,14 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert "## [Unreleased]" in text_of(ROOT / "CHANGELOG.md")
 
 
-def test_the_example_file_is_what_the_command_writes_and_holds_the_defaults(tmp_path: Path) -> None:
+def test_the_example_file_is_up_to_date_and_has_the_defaults(tmp_path: Path) -> None:
     text = text_of(ROOT / "headway.example.toml")
     assert text == example_file(), "run: headway doctor --example > headway.example.toml"
     (tmp_path / "headway.toml").write_text(text.replace("\n# ", "\n"))
     assert load({}, file=tmp_path / "headway.toml") == Settings()
 
 
-def test_the_page_of_settings_is_what_the_command_writes() -> None:
+def test_the_page_of_settings_is_up_to_date() -> None:
     assert text_of(ROOT / "docs/reference/settings.md") == reference(), (
         "run: headway doctor --reference > docs/reference/settings.md"
     )

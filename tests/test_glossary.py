@@ -1,4 +1,4 @@
-"""The glossary is true: its names exist, and the code uses its words."""
+"""The glossary is correct: its names exist, and the code uses its words."""
 
 import ast
 import re
@@ -22,12 +22,12 @@ METAPHORS = {"seat", "permit", "slot", "lane", "law"}
 # Words of module names that any programmer knows.
 ORDINARY = """
 agreement authentication background base beat body child cli client clock command config console
-core counter detection doctor embedded error excerpt exporter field flow formatting health
-heartbeat http input launch lifecycle link live memory migrate model monitoring notify offset
-openapi optimum outage output pagination panel people pool population port position problem
-progress query receipt reference registry remote response route runbook sampling search section
-server serving setting signature site sparkline speed sql state status target trace transition
-view web
+core counter detection doctor embedded error excerpt exporter field flow formatting health heartbeat
+http input launch lifecycle link live memory migrate model monitoring narrowing notify offset
+openapi optimum outage output pagination panel people pool population port position problem progress
+query receipt reference registry remote response retention route runbook sampling search section
+server serving setting signature site sparkline speed sql state status target trace transition view
+web
 """
 
 

@@ -46,7 +46,7 @@ def test_every_module_opens_with_a_short_docstring() -> None:
             assert docstring.count("\n") < 12, f"{path}: the module docstring is an essay"
 
 
-def test_every_file_that_starts_first_is_there() -> None:
+def test_every_file_that_starts_first_exists() -> None:
     assert [name for name in LONG if not (ROOT / "tests" / name).is_file()] == []
 
 

@@ -1,7 +1,11 @@
-"""A platform as a plug-in: listings of a shop, in numbered pages, with a bearer token."""
+"""A platform as a plug-in: listings of a shop, in numbered pages, with a bearer token.
+
+A plug-in has its own settings: this one reads EXAMPLE_URL and EXAMPLE_WEBHOOK_SECRET.
+"""
 
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from headway.core.accounts.jobs import Account, DataKind
+from headway.core.accounts.jobs import Account, DataKind, PlatformName
 from headway.core.accounts.pagination import (
     RUN,
     Cursor,
@@ -21,15 +25,24 @@ from headway.core.accounts.pagination import (
     Paginator,
 )
 from headway.core.accounts.warehouse import Records, ShopListing, Unreadable
+from headway.core.accounts.webhooks import Webhook, WebhookEffect, id_text, required_text
 from headway.core.catalog.listings import LimitKey
 from headway.core.limits.transitions import Resource, Window
 from headway.errors import UnauthorizedError, UnreadableError
 from headway.providers.http import build_client, check_status, exchange
-from headway.providers.provider import KeyedLimit, PlatformRole, Provider, ProviderContext
+from headway.providers.provider import (
+    KeyedLimit,
+    PlatformRole,
+    Provider,
+    ProviderContext,
+    WebhookRole,
+)
 from headway.providers.tokens import ACCESS, AccountTokens
+from headway.providers.webhook_signatures import hmac_sha256, is_same
 
 NAME = "example"
-URL = "https://api.platform.example"
+URL = os.environ.get("EXAMPLE_URL", "https://api.platform.example")
+SETTING = "EXAMPLE_WEBHOOK_SECRET"
 CALLS, MINUTE_S, JITTER_S = 60, 60.0, 2.5
 TIMEOUT_S = 30.0
 
@@ -55,7 +68,7 @@ class ExamplePlatform:
         self._clock = context.clock
         self._tokens = AccountTokens(
             limit_key(account.shop),
-            token_store=context.shelf,
+            token_store=context.token_store,
             vault=context.open_vault(),
             clock=context.clock,
         )
@@ -72,7 +85,7 @@ class ExamplePlatform:
         return (limit_key(self._shop),)
 
     @property
-    def seen(self) -> Mapping[str, Any]:
+    def observations(self) -> Mapping[str, Any]:
         """Nothing: replies do not report the limit."""
         return {}
 
@@ -186,6 +199,28 @@ def paginator_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
     return Items()
 
 
+def is_signed(secret: str, headers: Mapping[str, str], body: bytes, _: datetime) -> bool:
+    """Return True if the platform signed this body."""
+    return is_same(hmac_sha256(secret.encode(), body).hex(), headers.get("x-example-signature", ""))
+
+
+def parse_webhook(
+    platform: PlatformName, _: Mapping[str, str], payload: Mapping[str, Any]
+) -> Webhook:
+    """Return what a delivery means: `item.changed` wakes the job that reads listings."""
+    topic = required_text(payload.get("event"), "event")
+    is_used = topic == "item.changed"
+    return Webhook(
+        platform=platform,
+        delivery_id=required_text(payload.get("id"), "id"),
+        shop=required_text(payload.get("shop"), "shop"),
+        topic=topic,
+        effect=WebhookEffect.WAKE if is_used else WebhookEffect.NOTHING,
+        kind=DataKind.LISTINGS if is_used else None,
+        external_id=id_text(payload.get("item")),
+    )
+
+
 EXAMPLE = Provider(
     name=NAME,
     title="Example",
@@ -201,5 +236,11 @@ EXAMPLE = Provider(
         kinds=(DataKind.LISTINGS,),
         token_key=lambda _, shop: limit_key(shop),
         own_limit=lambda _, account, __: limit_of(limit_key(account.shop)),
+        webhooks=WebhookRole(
+            setting=SETTING,
+            secret=lambda _: os.environ.get(SETTING, ""),
+            is_signed=is_signed,
+            parse=parse_webhook,
+        ),
     ),
 )

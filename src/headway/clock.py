@@ -78,7 +78,7 @@ class SystemClock:
 
 
 class ScaledClock:
-    """A clock that runs `speed` times faster than the wall, from a given start."""
+    """A clock that runs `speed` times faster than the system clock, from a given start."""
 
     is_real = False
 

@@ -16,6 +16,7 @@ HeadwayError
 │   │   ├── TimedOutError          no answer in time; the provider may have counted the request
 │   │   ├── UnsentError            no connection; the request was not sent
 │   │   ├── UnreadableError        the reply does not have the documented form
+│   │   │   └── TooLargeError      the reply is larger than we read; ask for less
 │   │   ├── AppRefusedError        our app's credentials are refused or missing; fix the settings
 │   │   └── ThrottledError         rate limited; retry_after_s is what the provider asked for
 │   ├── UnauthorizedError          the credential is refused; refresh it, then try again
@@ -36,6 +37,10 @@ class ConfigError(HeadwayError):
 
 class StoreError(HeadwayError):
     """The database cannot be reached or used; nothing was done."""
+
+
+class StoreUnavailableError(StoreError):
+    """The database gives no connection, or has lost one; nothing can be done without it."""
 
 
 class BrokerError(HeadwayError):
@@ -119,6 +124,10 @@ class UnreadableError(TransientError):
     """The reply does not have the documented form: HTML, truncated JSON, an error in a 200."""
 
     ended = "unreadable"
+
+
+class TooLargeError(UnreadableError):
+    """The reply is larger than we read: ask for less."""
 
 
 class AppRefusedError(TransientError):

@@ -1,4 +1,4 @@
-"""Every rule of the watch on a real line: its cause, the news within five minutes, and its end."""
+"""Every alert rule in a real application: it fires within five minutes, and resolves."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,20 +20,20 @@ from headway_lab.virtual_clock import VirtualClock
 
 SOON_MIN = 5
 HALT_S = 900
-# A notice: what fails at the supplier is tried again, and needs nobody yet.
+# A notice: a failed read is retried, and nobody needs to act yet.
 SHOWN_ONLY = "failing"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """What brings an alert about, and what ends it; `%(now)s` is the line's time.
+    """Statements that cause an alert and end it; `%(now)s` is the time of the clock.
 
-    `halts` is a limit that a provider lets us wait for, which ends by itself.
+    `paused_limit` is a limit to pause, which ends by itself.
     """
 
-    does: Sequence[str] = ()
-    undoes: Sequence[str] = ()
-    halts: Callable[[App], str] | None = None
+    do: Sequence[str] = ()
+    undo: Sequence[str] = ()
+    paused_limit: Callable[[App], str] | None = None
 
 
 def listings(count: int, columns: str = "", values: str = "") -> str:
@@ -92,76 +92,88 @@ OPEN = (
 DUE = "UPDATE product_sync_schedule SET next_sync_at = %(now)s::timestamptz - interval '61 min'"
 PAUSE = "INSERT INTO pauses (kind, actor, created_at) VALUES ('all', 'ada', %(now)s)"
 CAUSES = {
-    "supplier_down": Cause(does=[OPEN.format(scope="%(scope)s")], undoes=["DELETE FROM breaker"]),
-    "permit_wait": Cause(halts=lambda app: app.limit_key),
+    "supplier_down": Cause(do=[OPEN.format(scope="%(scope)s")], undo=["DELETE FROM breaker"]),
+    "permit_wait": Cause(paused_limit=lambda app: app.limit_key),
     "error_share": Cause(
-        does=[calls(20, "ok"), calls(3, "HTTP 503")], undoes=["DELETE FROM call_ledger"]
+        do=[calls(20, "ok"), calls(3, "HTTP 503")], undo=["DELETE FROM call_ledger"]
     ),
     "reads_failed": Cause(
-        does=[
+        do=[
             calls(20, "ok"),
             ("INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type)"
             " SELECT 'acme', 'A', %(now)s, 'sync_failed' FROM generate_series(1, 3)"),
         ],
-        undoes=["DELETE FROM sync_audit_log WHERE event_type = 'sync_failed'"],
+        undo=["DELETE FROM sync_audit_log WHERE event_type = 'sync_failed'"],
     ),
-    "few_synced": Cause(does=[listings(30), DUE], undoes=[NO_LISTINGS]),
-    "overdue": Cause(does=[listings(101), DUE, calls(30, "ok")], undoes=[NO_LISTINGS]),
+    "few_synced": Cause(do=[listings(30), DUE], undo=[NO_LISTINGS]),
+    "overdue": Cause(do=[listings(101), DUE, calls(30, "ok")], undo=[NO_LISTINGS]),
     "stale": Cause(
-        does=[
+        do=[
             listings(1),
             ("UPDATE product_sync_schedule"
             " SET last_successful_sync = %(now)s::timestamptz - interval '25 h'"),
         ],
-        undoes=[NO_LISTINGS],
+        undo=[NO_LISTINGS],
     ),
-    "promise_burning": Cause(does=[samples(60)], undoes=[ALL_FRESH]),
-    "promise_slipping": Cause(does=[samples(90)], undoes=[ALL_FRESH]),
-    "paused": Cause(does=[PAUSE], undoes=["DELETE FROM pauses"]),
+    "promise_burning": Cause(do=[samples(60)], undo=[ALL_FRESH]),
+    "promise_slipping": Cause(do=[samples(90)], undo=[ALL_FRESH]),
+    "paused": Cause(do=[PAUSE], undo=["DELETE FROM pauses"]),
     "held": Cause(
-        does=state("held_reason, held_at='moved', %(now)s"), undoes=["DELETE FROM listing_state"]
+        do=state("held_reason, held_at='moved', %(now)s"), undo=["DELETE FROM listing_state"]
     ),
     "parked": Cause(
-        does=[listings(100), ("UPDATE product_sync_schedule SET sync_status = 'parked',"
+        do=[listings(100), ("UPDATE product_sync_schedule SET sync_status = 'parked',"
               " is_active = false WHERE sku = 'N1'")],
-        undoes=[NO_LISTINGS],
+        undo=[NO_LISTINGS],
     ),
     "refused_by_shop": Cause(
-        does=state("push_failures, push_at=4, %(now)s"), undoes=["DELETE FROM listing_state"]
+        do=state("push_failures, push_at=4, %(now)s"), undo=["DELETE FROM listing_state"]
     ),
     "failing": Cause(
-        does=[listings(1), ("UPDATE product_sync_schedule SET consecutive_failures = 1,"
+        do=[listings(1), ("UPDATE product_sync_schedule SET consecutive_failures = 1,"
               " sync_status = 'failed', priority = 'retry'")],
-        undoes=["UPDATE product_sync_schedule SET consecutive_failures = 0"],
+        undo=["UPDATE product_sync_schedule SET consecutive_failures = 0"],
     ),
     "stuck": Cause(
-        does=[listings(1), ("UPDATE product_sync_schedule SET sync_status = 'syncing',"
+        do=[listings(1), ("UPDATE product_sync_schedule SET sync_status = 'syncing',"
               " lease_owner = 'w', lease_until = %(now)s::timestamptz - interval '11 min'")],
-        undoes=[NO_LISTINGS],
+        undo=[NO_LISTINGS],
     ),
     "shop_refused": Cause(
-        does=[account("connected"), OPEN.format(scope="'etsy'")],
-        undoes=["DELETE FROM breaker"],
+        do=[account("connected"), OPEN.format(scope="'etsy'")],
+        undo=["DELETE FROM breaker"],
     ),
     "disconnected": Cause(
-        does=[account("disconnected")],
-        undoes=["UPDATE connected_accounts SET status = 'connected'"],
+        do=[account("disconnected")],
+        undo=["UPDATE connected_accounts SET status = 'connected'"],
     ),
     "token_expiring": Cause(
-        does=[
+        do=[
             account("connected"),
             ("INSERT INTO credential (credential_key, name, secret, expires_at)"
             " VALUES ('etsy:shop:7', 'refresh', 'x', %(now)s::timestamptz + interval '6 d')"),
         ],
-        undoes=["DELETE FROM credential"],
+        undo=["DELETE FROM credential"],
     ),
-    "dead_jobs": Cause(does=[account("connected"), JOB], undoes=["DELETE FROM sync_jobs"]),
-    "quota_spent": Cause(halts=lambda app: next(iter(app.account_queries._days.values())).key),
+    "dead_jobs": Cause(do=[account("connected"), JOB], undo=["DELETE FROM sync_jobs"]),
+    "housekeeping": Cause(
+        do=[("INSERT INTO housekeeping (step, failing_since, failures, error)"
+            " VALUES ('pauses', %(now)s, 3, 'no permission')")],
+        undo=["DELETE FROM housekeeping"],
+    ),
+    "no_tick": Cause(
+        do=[("INSERT INTO housekeeping (step, done_at)"
+            " VALUES ('round', %(now)s::timestamptz - interval '6 min')")],
+        undo=["DELETE FROM housekeeping"],
+    ),
+    "quota_spent": Cause(
+        paused_limit=lambda app: next(iter(app.account_queries._days.values())).key
+    ),
 }  # fmt: skip
 
 
-class Room:
-    """A line that is watched, minute by minute."""
+class MonitoredApp:
+    """An application that is monitored minute by minute."""
 
     def __init__(self, pool: ConnectionPool, clock: VirtualClock, data_dir: Path) -> None:
         sign_in = SignIn()
@@ -173,60 +185,62 @@ class Room:
         )
         self.app: App = build(settings, clock, pool)
         self.clock = clock
-        self.told: list[AlertChange] = []
-        self.look = alert_monitor(self.app, on_change=self.told.append)
+        self.changes: list[AlertChange] = []
+        self.monitor = alert_monitor(self.app, on_change=self.changes.append)
 
-    def bring_about(self, cause: Cause) -> None:
-        self.do(cause.does)
-        if cause.halts is not None:
-            self.app.limiter.pause(cause.halts(self.app), HALT_S, "HTTP 429")
+    def trigger(self, cause: Cause) -> None:
+        self.execute(cause.do)
+        if cause.paused_limit is not None:
+            self.app.limiter.pause(cause.paused_limit(self.app), HALT_S, "HTTP 429")
 
-    def do(self, statements: Sequence[str]) -> None:
+    def execute(self, statements: Sequence[str]) -> None:
         values = {"now": self.clock.now(), "scope": self.app.limit_key}
         with self.app.pool.connection() as connection:
             for statement in statements:
                 connection.execute(statement, values)
 
     def minutes(self, count: int) -> list[tuple[int, str, AlertPhase]]:
-        """Watch so many minutes; return what was told, and in which of them."""
-        told = []
+        """Monitor for this many minutes; return the changes of alerts with their minutes."""
+        timed_changes = []
         for minute in range(count):
-            self.told.clear()
-            self.look(self.clock.now())
-            told += [(minute, each.state.alert.name, each.phase) for each in self.told]
+            self.changes.clear()
+            self.monitor(self.clock.now())
+            timed_changes += [
+                (minute, change.state.alert.name, change.phase) for change in self.changes
+            ]
             self.clock.sleep(60)
-        return told
+        return timed_changes
 
 
 @pytest.fixture
-def room(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Room:
-    return Room(pool, clock, tmp_path)
+def monitored(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> MonitoredApp:
+    return MonitoredApp(pool, clock, tmp_path)
 
 
-def test_every_rule_has_a_cause_here() -> None:
+def test_every_rule_has_a_cause() -> None:
     assert CAUSES.keys() == BY_NAME.keys()
 
 
-@pytest.mark.parametrize("name", [caus for caus in CAUSES if caus != SHOWN_ONLY])
-def test_it_fires_within_five_minutes_of_its_cause_and_is_over_after_it_once_each(
-    room: Room, name: str
+@pytest.mark.parametrize("name", [cause for cause in CAUSES if cause != SHOWN_ONLY])
+def test_an_alert_fires_once_within_five_minutes_and_resolves_once(
+    monitored: MonitoredApp, name: str
 ) -> None:
-    assert room.minutes(2) == []
-    room.bring_about(CAUSES[name])
-    ((minute, fired, word),) = room.minutes(8)
-    assert (fired, word) == (name, AlertPhase.FIRED)
+    assert monitored.minutes(2) == []
+    monitored.trigger(CAUSES[name])
+    ((minute, fired, phase),) = monitored.minutes(8)
+    assert (fired, phase) == (name, AlertPhase.FIRED)
     assert minute < SOON_MIN
-    room.do(CAUSES[name].undoes)
-    ((_, resolved, word),) = room.minutes(22)
-    assert (resolved, word) == (name, AlertPhase.RESOLVED)
+    monitored.execute(CAUSES[name].undo)
+    ((_, resolved, phase),) = monitored.minutes(22)
+    assert (resolved, phase) == (name, AlertPhase.RESOLVED)
 
 
-def test_what_is_only_noticed_is_shown_while_it_stands_and_never_told(room: Room) -> None:
-    caller = operator(room.app, "tester")
+def test_a_notice_is_listed_but_never_sent(monitored: MonitoredApp) -> None:
+    caller = operator(monitored.app, "tester")
     assert BY_NAME[SHOWN_ONLY].severity is Severity.NOTICE
-    room.bring_about(CAUSES[SHOWN_ONLY])
-    assert room.minutes(8) == []
+    monitored.trigger(CAUSES[SHOWN_ONLY])
+    assert monitored.minutes(8) == []
     assert [alert.name for alert in alerts(caller).alerts] == [SHOWN_ONLY]
-    room.do(CAUSES[SHOWN_ONLY].undoes)
+    monitored.execute(CAUSES[SHOWN_ONLY].undo)
     assert alerts(caller).alerts == ()
-    assert room.minutes(8) == []
+    assert monitored.minutes(8) == []

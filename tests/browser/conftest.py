@@ -1,4 +1,4 @@
-"""Fixtures for tests in a real Chromium: a browser for a module, a house and a witness for a test.
+"""Fixtures for tests in a real Chromium: a browser per module, a site and its pages per test.
 
 The browser is of a module, because playwright's loop runs in the main thread while it lives, where
 other modules may want one of their own.
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.browser.chromium import NONE, find
-from tests.browser.site import House, built
+from tests.browser.site import LiveSite, build_site
 from tests.machine import Machine
 
 playwright = pytest.importorskip("playwright.sync_api", reason=NONE)
@@ -30,51 +30,53 @@ ARGUMENTS = (
 
 
 @dataclass(kw_only=True)
-class Witness:
-    """Opens pages, and sees what they complain of and whom they ask."""
+class BrowserPages:
+    """Opens pages, and records their console errors and their requests to other hosts."""
 
     browser: Any
-    house: House
-    complaints: list[str] = field(default_factory=list)
-    strangers: list[str] = field(default_factory=list)
-    # Pieces of complaints that a test brings about on purpose.
-    forgiven: list[str] = field(default_factory=list)
+    live_site: LiveSite
+    console_errors: list[str] = field(default_factory=list)
+    foreign_requests: list[str] = field(default_factory=list)
+    # Parts of errors that a test causes on purpose.
+    expected_errors: list[str] = field(default_factory=list)
     contexts: list[Any] = field(default_factory=list)
 
     def open(self, **context: Any) -> Any:
-        """Return a page of a browser that knows nobody; keywords are playwright's."""
+        """Return a page in a fresh browser context; keywords are playwright's."""
         fresh = self.browser.new_context(**{"reduced_motion": "reduce", **context})
         self.contexts.append(fresh)
         fresh.set_default_timeout(PATIENCE_MS)
-        fresh.on("console", self._hear)
-        fresh.on("weberror", lambda error: self.complaints.append(str(error.error)))
-        fresh.on("request", self._see)
+        fresh.on("console", self._record_message)
+        fresh.on("weberror", lambda error: self.console_errors.append(str(error.error)))
+        fresh.on("request", self._record_request)
         return fresh.new_page()
 
-    def enter(self, *who: Any, **context: Any) -> Any:
+    def log_in(self, *role: Any, **context: Any) -> Any:
         """Return the first page, logged in by a link."""
         page = self.open(**context)
-        page.goto(self.house.link(*who))
+        page.goto(self.live_site.link(*role))
         playwright.expect(page.locator("#link")).to_have_text("Live")
         return page
 
-    def testify(self) -> None:
-        """Assert that no page complained and that nobody else was asked."""
+    def check(self) -> None:
+        """Assert that no page logged an error or sent a request to another host."""
         for context in self.contexts:
             context.close()
-        unforgiven = [
-            each for each in self.complaints if not any(one in each for one in self.forgiven)
+        unexpected = [
+            error
+            for error in self.console_errors
+            if not any(part in error for part in self.expected_errors)
         ]
-        assert unforgiven == []
-        assert self.strangers == []
+        assert unexpected == []
+        assert self.foreign_requests == []
 
-    def _hear(self, message: Any) -> None:
+    def _record_message(self, message: Any) -> None:
         if message.type in {"error", "warning"}:
-            self.complaints.append(f"{message.text} ({message.location.get('url', '')})")
+            self.console_errors.append(f"{message.text} ({message.location.get('url', '')})")
 
-    def _see(self, request: Any) -> None:
-        if not request.url.startswith((self.house.url, "data:", "blob:")):
-            self.strangers.append(request.url)
+    def _record_request(self, request: Any) -> None:
+        if not request.url.startswith((self.live_site.url, "data:", "blob:")):
+            self.foreign_requests.append(request.url)
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +84,7 @@ def chromium() -> str:
     machine = Machine()
     path = find(machine)
     if path is None:
-        machine.lacks(NONE)
+        machine.skip(NONE)
     return path
 
 
@@ -98,19 +100,19 @@ def browser(chromium: str) -> Iterator[Any]:
 
 
 @pytest.fixture
-def house(pool: ConnectionPool, tmp_path: Path) -> Iterator[House]:
-    with built(pool, tmp_path) as house:
-        yield house
+def live_site(pool: ConnectionPool, tmp_path: Path) -> Iterator[LiveSite]:
+    with build_site(pool, tmp_path) as live_site:
+        yield live_site
 
 
 @pytest.fixture
-def witness(browser: Any, house: House) -> Iterator[Witness]:
-    witness = Witness(browser=browser, house=house)
-    yield witness
-    witness.testify()
+def pages(browser: Any, live_site: LiveSite) -> Iterator[BrowserPages]:
+    pages = BrowserPages(browser=browser, live_site=live_site)
+    yield pages
+    pages.check()
 
 
 @pytest.fixture
-def page(witness: Witness) -> Any:
+def page(pages: BrowserPages) -> Any:
     """Return the first page as an operator sees it."""
-    return witness.enter()
+    return pages.log_in()

@@ -1,4 +1,4 @@
-"""`python -m tests.browser.pictures`: takes the pictures of docs/images anew from a running demo.
+"""`python -m tests.browser.pictures`: retakes the pictures of docs/images from a running demo.
 
 The demo lives through the same past each time, so that the pictures change only with the page.
 """
@@ -25,15 +25,15 @@ FOLDER = Path(__file__).parents[2] / "docs" / "images"
 PATIENCE_MS = 120_000
 BYTES_MAX = 300_000
 WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 380, "height": 800}
-COLOURS = 256
-# A call that is about to leave, but not gone by the time that the picture is taken.
+COLORS = 256
+# A call that is about to be sent, but not yet sent when the picture is taken.
 SOON = re.compile(r"0:[12]\d")
 DEMO = ("--speed", "60", "--products", "500", "--port", "0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A section as it is shown somewhere; `ready` must be seen first, `link` is followed."""
+    """A section to show; `ready` must be visible first, `link` is followed."""
 
     name: str
     path: str
@@ -68,8 +68,8 @@ def demo() -> Iterator[str]:
         ) as process:  # fmt: skip
             try:
                 assert process.stdout is not None
-                said = (line.partition("The page: ")[2].strip() for line in process.stdout)
-                yield next(filter(None, said))
+                urls = (line.partition("The page: ")[2].strip() for line in process.stdout)
+                yield next(filter(None, urls))
             finally:
                 process.terminate()
                 process.communicate()
@@ -88,13 +88,13 @@ def take(page: Page, home: str, picture: Picture) -> bytes:
 
 
 def small(shot: Image.Image) -> bytes:
-    """Return a picture as it is, or in fewer colours if it is too large; rare ones are kept."""
-    for each in (
+    """Return a picture unchanged, or with fewer colors if it is too large."""
+    for image in (
         shot,
-        shot.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE),
+        shot.quantize(COLORS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE),
     ):
         written = io.BytesIO()
-        each.save(written, format="PNG", optimize=True)
+        image.save(written, format="PNG", optimize=True)
         if written.tell() < BYTES_MAX:
             break
     return written.getvalue()
@@ -102,8 +102,8 @@ def small(shot: Image.Image) -> bytes:
 
 def main() -> int:
     """Take all pictures, or those that are named."""
-    parser = argparse.ArgumentParser(description="Take the pictures of docs/images anew.")
-    parser.add_argument("names", nargs="*", help=", ".join(each.name for each in PICTURES))
+    parser = argparse.ArgumentParser(description="Retake the pictures of docs/images.")
+    parser.add_argument("names", nargs="*", help=", ".join(picture.name for picture in PICTURES))
     names = parser.parse_args().names
     path = find_or_install(Machine())
     if path is None:

@@ -18,11 +18,11 @@ from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
 
 from headway.app import App, build
+from headway.app.accounts import connect_account
 from headway.cli.speed import build_fast
 from headway.clock import ScaledClock, SystemClock
 from headway.config import Settings
 from headway.core.access import AccessGrant, Role
-from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import SellerId, Sku
 from headway.engine.tick import EVERY
 from headway.operations.callers import operator
@@ -30,32 +30,32 @@ from headway.operations.changes import Decision
 from headway.operations.listings import trigger
 from headway.runners.embedded import EmbeddedRunner, run_steps
 from headway.store.access.keys import ApiKeys
-from headway.store.accounts.connections import ConnectedShops
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 from headway_lab.demo.shops import SELLERS, DemoShops, domain_of, open_shops
 from headway_lab.demo.world import SwitchingClock
+from headway_lab.platforms import ETSY
 from headway_lab.simulators.boeing import BoeingSimulator, SignIn, SupplierPart
 from headway_lab.simulators.transport import SimTransport, serve
 from headway_lab.virtual_clock import VirtualClock
 
 ACME, NORTHWIND, SKYLINE = SELLERS
 START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
-# A call every second and a half, which a person can follow.
+# A call every second and a half.
 SPEED = 20.0
 PAST = timedelta(minutes=5)
 PRICES_MOVE_AT = timedelta(minutes=3.5)
 PARTS = 30
 ODD = "WF 338/10=K3"
 HELD, DOUBTED, PARKED = "AN960-0003", "AN960-0006", "AN960-0009"
-WALL = SystemClock()
+CLOCK = SystemClock()
 REFRESH_S = 0.3
 SIGN_IN = SignIn()
 
 
 @dataclass
-class Catalogue:
-    """What the supplier sells; a test changes it as it likes."""
+class SupplierCatalog:
+    """The supplier's catalog; tests change it."""
 
     parts: dict[str, SupplierPart] = field(default_factory=dict)
 
@@ -72,8 +72,8 @@ class Catalogue:
         )
 
 
-def catalog() -> Catalogue:
-    """Return every part at its first price; the odd one is of the first seller."""
+def catalog() -> SupplierCatalog:
+    """Return every part at its first price; the unusual one belongs to the first seller."""
     skus = [ODD, *(f"AN960-{number:04}" for number in range(1, PARTS))]
     parts = [
         SupplierPart(
@@ -84,21 +84,21 @@ def catalog() -> Catalogue:
         )
         for number, sku in enumerate(skus)
     ]
-    return Catalogue({part.sku: part for part in parts})
+    return SupplierCatalog({part.sku: part for part in parts})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Everything outside: what the supplier sells, the supplier itself, the shops."""
+    """The simulated outside: the supplier's catalog, the supplier and the shops."""
 
-    catalog: Catalogue
+    catalog: SupplierCatalog
     supplier: BoeingSimulator
     floor: DemoShops
 
 
 @dataclass(kw_only=True)
-class House:
-    """The application and all around it, with what a test asks the world itself."""
+class LiveSite:
+    """The application, its server and engine, and queries to the simulated outside."""
 
     app: App
     pool: ConnectionPool
@@ -110,7 +110,7 @@ class House:
     site: Any = None
 
     @property
-    def catalog(self) -> Catalogue:
+    def catalog(self) -> SupplierCatalog:
         return self.world.catalog
 
     @property
@@ -118,40 +118,40 @@ class House:
         return f"http://127.0.0.1:{self.port}/"
 
     def open(self) -> None:
-        """Serve the page, where it was served before if it was."""
-        taken = listen("127.0.0.1", self.port)
-        self.port = int(address(taken).rstrip("/").rpartition(":")[2])
+        """Serve the page, on the same port as before."""
+        listener = listen("127.0.0.1", self.port)
+        self.port = int(address(listener).rstrip("/").rpartition(":")[2])
         self.site = create(self.app, refresh_s=REFRESH_S)
-        self.server = SiteServer(self.site, taken)
+        self.server = SiteServer(self.site, listener)
         self.server.start()
 
     def close(self) -> None:
-        """Serve the page no more."""
+        """Stop serving the page."""
         if self.server is not None:
             self.server.stop()
             self.server = None
 
     def run(self) -> None:
-        """Let the engine run from here on."""
+        """Start the engine."""
         bell = self.clock.event()
         self.runner = EmbeddedRunner(self.clock)
         self.runner.start(
             bells={"push": bell},
-            tick=self.app.tick(every=max(EVERY, timedelta(seconds=SPEED))).step,
+            tick=replace(self.app, tick_every=max(EVERY, timedelta(seconds=SPEED))).tick().step,
             fetch=self.app.fetch("house", wake_push=bell.set).step,
             push=self.app.push("house").step,
         )
 
     def halt(self) -> None:
-        """Let the engine stand still, and hear of its bugs."""
+        """Stop the engine, and raise its errors."""
         if self.runner is not None:
             self.runner.stop()
             self.runner.check()
             self.runner = None
 
     def link(self, role: Role = Role.OPERATOR, seller: SellerId | None = None) -> str:
-        """Return a link that logs somebody in, once, as the start prints one."""
-        now = WALL.now()
+        """Return a one-time login link, as printed at the start."""
+        now = CLOCK.now()
         grant = AccessGrant(name=str(role), role=role, seller=seller)
         secret = ApiKeys(self.pool).add_link(grant, expires_at=now + timedelta(days=1), now=now)
         return f"{self.url}login/{secret}"
@@ -159,30 +159,30 @@ class House:
     def key(self, role: Role = Role.OPERATOR, seller: SellerId | None = None) -> str:
         """Return a new key."""
         grant = AccessGrant(name=str(role), role=role, seller=seller)
-        return ApiKeys(self.pool).add_key(grant, now=WALL.now())[1]
+        return ApiKeys(self.pool).add_key(grant, now=CLOCK.now())[1]
 
     def price_in_shop(self, sku: str) -> Decimal:
-        """Ask the shop itself."""
+        """Return the price that the shop shows."""
         view = self.world.floor.shops.shown(domain_of(self.owner(sku)), sku)
         assert view is not None
         return view.price
 
     def owner(self, sku: str) -> SellerId:
-        return next(seller for seller, each, _ in self.world.floor.sold if each == sku)
+        return next(seller for seller, listed, _ in self.world.floor.sold if listed == sku)
 
     def price_calls(self) -> int:
-        """Ask the supplier's own log how often it was asked for prices."""
+        """Return the number of price calls that the supplier counted."""
         return self.world.supplier.calls["price"]
 
-    def ask(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+    def execute(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         with self.pool.connection() as connection:
             cursor = connection.execute(sql, values)
             return cursor.fetchall() if cursor.description else []
 
 
 @contextmanager
-def built(pool: ConnectionPool, folder: Path) -> Iterator[House]:
-    """Build the house over an empty database, live through its past, and open its page."""
+def build_site(pool: ConnectionPool, folder: Path) -> Iterator[LiveSite]:
+    """Build a site on an empty database, simulate its past, and serve its page."""
     with ExitStack() as stack:
         settings = _settings(folder)
         virtual = VirtualClock(START - PAST)
@@ -201,11 +201,11 @@ def built(pool: ConnectionPool, folder: Path) -> Iterator[House]:
         clock = ScaledClock(SPEED, start=START)
         switching_clock.switch_to(clock)
         app = _application(stack, settings, pool, world, clock)
-        house = House(app=app, pool=pool, clock=clock, world=world)
-        stack.callback(house.close)
-        stack.callback(house.halt)
-        house.open()
-        yield house
+        live_site = LiveSite(app=app, pool=pool, clock=clock, world=world)
+        stack.callback(live_site.close)
+        stack.callback(live_site.halt)
+        live_site.open()
+        yield live_site
 
 
 def _settings(folder: Path) -> Settings:
@@ -223,7 +223,7 @@ def _settings(folder: Path) -> Settings:
 
 
 def _live_past(settings: Settings, clock: VirtualClock, pool: ConnectionPool, world: World) -> None:
-    """Read everything once, and then two prices that a person must look at."""
+    """Read everything once, and then two prices that are held."""
     app = build(
         settings,
         clock,
@@ -238,7 +238,7 @@ def _live_past(settings: Settings, clock: VirtualClock, pool: ConnectionPool, wo
     trigger(caller, Decision(skus=list(map(Sku, world.catalog.parts))))
     for number, seller in enumerate((ACME, NORTHWIND), start=1):
         shop = f"10{number}"
-        ConnectedShops(pool).connect(seller, shop, platform=PlatformName.ETSY, now=clock.now())
+        connect_account(pool, seller, shop, platform=ETSY, now=clock.now())
     bell = clock.event()
     for name, step, rung in (
         ("fetch", app.fetch("past", wake_push=bell.set).step, None),
@@ -257,7 +257,7 @@ def _live_past(settings: Settings, clock: VirtualClock, pool: ConnectionPool, wo
 
 
 def _park(pool: ConnectionPool, sku: Sku) -> None:
-    """Let a part have failed so often that it was left alone, which takes days otherwise."""
+    """Park a part, as many failures would do over days."""
     with pool.connection() as connection:
         connection.execute(
             "UPDATE product_sync_schedule SET is_active = false, sync_status = 'parked',"

@@ -1,11 +1,11 @@
-"""Acting: what a person does with the buttons, and what the world then says of it."""
+"""Actions of the buttons, and their effect on shop and supplier."""
 
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.browser.conftest import Witness, playwright
-from tests.browser.site import DOUBTED, HELD, NORTHWIND, ODD, PARKED, House
+from tests.browser.conftest import BrowserPages, playwright
+from tests.browser.site import DOUBTED, HELD, NORTHWIND, ODD, PARKED, LiveSite
 
 expect = playwright.expect
 
@@ -14,26 +14,28 @@ def toast(page: Any) -> Any:
     return page.locator("#toasts .toast")
 
 
-def test_a_triggered_part_panels_next_and_is_read(page: Any, house: House) -> None:
-    page.goto(f"{house.url}parts/{HELD}")
+def test_a_triggered_part_is_in_the_next_call_and_is_read(page: Any, live_site: LiveSite) -> None:
+    page.goto(f"{live_site.url}parts/{HELD}")
     page.get_by_role("button", name="Read now").click()
     expect(toast(page)).to_contain_text(HELD)
-    page.goto(house.url)
+    page.goto(live_site.url)
     first = page.locator(".seat").first
     expect(first).to_have_attribute("data-priority", "manual")
     expect(first.locator(".sku")).to_have_text(HELD)
-    house.catalog.move(HELD, "0.4")
-    before = house.price_calls()
-    house.run()
+    live_site.catalog.move(HELD, "0.4")
+    before = live_site.price_calls()
+    live_site.run()
     expect(page.locator(".seat[data-priority=manual]")).to_have_count(0)
-    assert house.price_calls() > before
-    page.goto(f"{house.url}parts/{HELD}")
+    assert live_site.price_calls() > before
+    page.goto(f"{live_site.url}parts/{HELD}")
     expect(page.locator("section[aria-labelledby=reads-title] tbody tr")).not_to_have_count(0)
     expect(page.locator(".decide")).to_have_count(0)
 
 
-def test_a_part_with_an_odd_number_is_triggered_paused_and_resumed(page: Any, house: House) -> None:
-    page.goto(f"{house.url}parts?q=338")
+def test_a_part_with_an_unusual_number_is_triggered_paused_and_resumed(
+    page: Any, live_site: LiveSite
+) -> None:
+    page.goto(f"{live_site.url}parts?q=338")
     page.get_by_role("link", name=ODD).click()
     page.get_by_role("button", name="Read now").click()
     expect(toast(page).first).to_contain_text(ODD)
@@ -46,36 +48,36 @@ def test_a_part_with_an_odd_number_is_triggered_paused_and_resumed(page: Any, ho
     expect(section.get_by_role("button", name="Pause")).to_be_visible()
 
 
-def test_an_approved_price_is_shown_by_the_shop_itself(page: Any, house: House) -> None:
-    house.run()
-    page.goto(f"{house.url}changes")
+def test_an_approved_price_reaches_the_shop(page: Any, live_site: LiveSite) -> None:
+    live_site.run()
+    page.goto(f"{live_site.url}changes")
     row = page.locator("table.held tbody tr").filter(has_text=HELD)
-    assert house.price_in_shop(HELD) == Decimal("14.30")
+    assert live_site.price_in_shop(HELD) == Decimal("14.30")
     row.get_by_role("button", name="Approve").click()
     expect(toast(page).first).to_contain_text(HELD)
     expect(row).to_have_count(0)
-    page.goto(f"{house.url}parts/{HELD}")
+    page.goto(f"{live_site.url}parts/{HELD}")
     expect(page.locator("section[aria-labelledby=events-title]")).to_contain_text("35.75")
     shop = page.locator("dl.facts div").filter(has_text="Shop").first
     expect(shop).not_to_contain_text("→")
     expect(shop).to_contain_text("35.75")
-    assert house.price_in_shop(HELD) == Decimal("35.75")
+    assert live_site.price_in_shop(HELD) == Decimal("35.75")
 
 
-def test_a_rejected_price_never_reaches_the_shop(page: Any, house: House) -> None:
-    house.run()
-    page.goto(f"{house.url}changes")
+def test_a_rejected_price_never_reaches_the_shop(page: Any, live_site: LiveSite) -> None:
+    live_site.run()
+    page.goto(f"{live_site.url}changes")
     row = page.locator("table.held tbody tr").filter(has_text=DOUBTED)
     row.get_by_role("button", name="Reject").click()
     expect(row).to_have_count(0)
-    page.goto(f"{house.url}parts/{DOUBTED}")
+    page.goto(f"{live_site.url}parts/{DOUBTED}")
     expect(page.locator("section[aria-labelledby=events-title]")).to_contain_text("operator")
     expect(page.locator(".decide")).to_have_count(0)
-    assert house.price_in_shop(DOUBTED) == Decimal("15.40")
+    assert live_site.price_in_shop(DOUBTED) == Decimal("15.40")
 
 
-def test_approving_all_asks_why_and_does_nothing_when_cancelled(page: Any, house: House) -> None:
-    page.goto(f"{house.url}changes")
+def test_approving_all_needs_a_reason_and_can_be_cancelled(page: Any, live_site: LiveSite) -> None:
+    page.goto(f"{live_site.url}changes")
     rows = page.locator("table.held tbody tr")
     page.get_by_role("button", name="Approve all").click()
     page.locator("#ask-yes").click()
@@ -87,12 +89,14 @@ def test_approving_all_asks_why_and_does_nothing_when_cancelled(page: Any, house
     page.get_by_label("Why").fill("the supplier confirmed it")
     page.locator("#ask-yes").click()
     expect(rows).to_have_count(0)
-    actors = house.ask("SELECT actor FROM sync_audit_log WHERE event_type LIKE '%%approved%%'")
+    actors = live_site.execute(
+        "SELECT actor FROM sync_audit_log WHERE event_type LIKE '%%approved%%'"
+    )
     assert actors == [("operator",), ("operator",)]
 
 
-def minutes_pass(page: Any, count: int) -> None:
-    """Wait until so many minutes have passed on the page's own clock."""
+def wait_minutes(page: Any, count: int) -> None:
+    """Wait until this many minutes have passed on the page's clock."""
     page.wait_for_function(
         """(count) => {
             const now = Number(document.getElementById("state").dataset.now) / 60000;
@@ -105,25 +109,25 @@ def minutes_pass(page: Any, count: int) -> None:
     )
 
 
-def test_a_pause_of_everything_is_seen_everywhere_and_no_call_leaves(
-    page: Any, house: House
+def test_a_pause_of_everything_is_shown_everywhere_and_stops_calls(
+    page: Any, live_site: LiveSite
 ) -> None:
-    house.run()
+    live_site.run()
     page.locator("#pause-button").click()
     page.get_by_label("Why").fill("the price list is wrong")
     page.locator("#ask-yes").click()
     banner = page.locator("#banners .banner.warn")
     expect(banner).to_contain_text("Paused: everything")
     expect(page.locator("#resume-button")).to_be_visible()
-    minutes_pass(page, 1)  # what was under way has ended
-    before = house.price_calls()
+    wait_minutes(page, 1)  # calls in progress have ended
+    before = live_site.price_calls()
     for section in ("freshness", "timetable", "changes", "trouble", "accounts", "parts", "keys"):
-        page.goto(house.url + section)
+        page.goto(live_site.url + section)
         expect(banner).to_contain_text("the price list is wrong")
         expect(page.locator("#resume-button")).to_be_visible()
-    page.goto(house.url)
-    minutes_pass(page, 3)  # six calls would have left
-    assert house.price_calls() == before
+    page.goto(live_site.url)
+    wait_minutes(page, 3)  # six calls would have left
+    assert live_site.price_calls() == before
     page.locator("#resume-button").click()
     expect(banner).to_have_count(0)
     expect(page.locator("#pause-button")).to_be_visible()
@@ -131,7 +135,7 @@ def test_a_pause_of_everything_is_seen_everywhere_and_no_call_leaves(
     calls = page.locator("section[aria-labelledby=calls-title] tbody tr").first
     newest = calls.get_attribute("id")
     expect(calls).not_to_have_attribute("id", newest)
-    assert house.price_calls() > before
+    assert live_site.price_calls() > before
 
 
 def test_a_pause_can_be_undone_at_once(page: Any) -> None:
@@ -142,37 +146,37 @@ def test_a_pause_can_be_undone_at_once(page: Any) -> None:
     expect(page.locator("#banners .banner.warn")).to_have_count(0)
 
 
-def test_a_parked_part_is_revived_and_read_again(page: Any, house: House) -> None:
-    page.goto(f"{house.url}trouble")
+def test_a_parked_part_is_revived_and_read_again(page: Any, live_site: LiveSite) -> None:
+    page.goto(f"{live_site.url}trouble")
     row = page.locator("section[aria-labelledby=parked-title] tbody tr").filter(has_text=PARKED)
     expect(row).to_contain_text("The supplier does not know it")
     row.get_by_role("button", name="Revive").click()
     expect(toast(page)).to_contain_text(PARKED)
     expect(row).to_have_count(0)
-    house.run()
-    page.goto(f"{house.url}parts/{PARKED}")
+    live_site.run()
+    page.goto(f"{live_site.url}parts/{PARKED}")
     expect(page.locator("section.card .pill.state").first).to_have_text("fresh")
 
 
-def test_a_dead_job_is_revived(page: Any, house: House) -> None:
-    ((job,),) = house.ask(
+def test_a_dead_job_is_revived(page: Any, live_site: LiveSite) -> None:
+    ((job,),) = live_site.execute(
         "UPDATE sync_jobs SET status = 'dead', next_run_at = NULL, retry_count = 8,"
         " last_error = 'etsy answered 403' WHERE user_id = %s AND platform = 'etsy'"
         " AND kind = 'orders' AND job_type = 'incremental' RETURNING id",
         NORTHWIND,
     )
-    page.goto(f"{house.url}trouble")
+    page.goto(f"{live_site.url}trouble")
     dead = page.locator("section[aria-labelledby=dead-title] li")
     expect(dead).to_contain_text("etsy answered 403")
     dead.get_by_role("button", name="Revive").click()
     expect(dead).to_have_count(0)
-    assert house.ask("SELECT status FROM sync_jobs WHERE id = %s", job) == [("queued",)]
+    assert live_site.execute("SELECT status FROM sync_jobs WHERE id = %s", job) == [("queued",)]
 
 
-def test_what_one_does_another_sees(witness: Witness, house: House) -> None:
-    one, other = witness.enter(), witness.enter()
+def test_an_action_is_shown_to_other_viewers(pages: BrowserPages, live_site: LiveSite) -> None:
+    one, other = pages.log_in(), pages.log_in()
     for page in (one, other):
-        page.goto(f"{house.url}changes")
+        page.goto(f"{live_site.url}changes")
     rows = other.locator("table.held tbody tr")
     expect(rows).to_have_count(2)
     other.evaluate("window.isTheSame = true")
@@ -186,18 +190,18 @@ def test_what_one_does_another_sees(witness: Witness, house: House) -> None:
 
 
 @pytest.mark.parametrize("how", ("gone", "refused"))
-def test_an_act_that_fails_is_told_in_words_and_can_be_done_again(
-    witness: Witness, page: Any, house: House, how: str
+def test_a_failed_action_shows_an_error_and_can_be_repeated(
+    pages: BrowserPages, page: Any, live_site: LiveSite, how: str
 ) -> None:
-    page.goto(f"{house.url}changes")
+    page.goto(f"{live_site.url}changes")
     row = page.locator("table.held tbody tr").filter(has_text=HELD)
-    api = f"{house.url}api/sync/approve"
+    api = f"{live_site.url}api/sync/approve"
     detail = '{"detail": "the shop is closed"}'
     if how == "gone":
-        witness.forgiven.append("ERR_FAILED")
+        pages.expected_errors.append("ERR_FAILED")
         page.route(api, lambda route: route.abort())
     else:
-        witness.forgiven.append("503")
+        pages.expected_errors.append("503")
         page.route(
             api,
             lambda route: route.fulfill(
@@ -205,9 +209,9 @@ def test_an_act_that_fails_is_told_in_words_and_can_be_done_again(
             ),
         )
     row.get_by_role("button", name="Approve").click()
-    said = "the server does not answer" if how == "gone" else "The shop is closed"
+    message = "the server does not answer" if how == "gone" else "The shop is closed"
     expect(page.get_by_role("alert").filter(has_text="Not done")).to_contain_text(
-        said, ignore_case=True
+        message, ignore_case=True
     )
     page.unroute(api)
     row.get_by_role("button", name="Approve").click()

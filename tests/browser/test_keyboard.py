@@ -1,4 +1,4 @@
-"""Without a mouse, on a narrow screen, and while nothing answers."""
+"""Keyboard only, a narrow screen, and outages of server and database."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
-from tests.browser.conftest import Witness, playwright
-from tests.browser.site import HELD, House
+from tests.browser.conftest import BrowserPages, playwright
+from tests.browser.site import HELD, LiveSite
 
 from headway.store.server.embedded import EmbeddedServer
 
@@ -16,7 +16,7 @@ expect = playwright.expect
 NARROW = {"width": 380, "height": 800}
 SECTIONS = ("", "freshness", "timetable", "changes", "trouble", "accounts", "parts", "keys")
 FOCUSED = "document.activeElement.textContent.trim()"
-# The ring must be seen: an outline or a shadow that the element lacks without focus.
+# The focus must be visible: an outline or a shadow that the element lacks without focus.
 IS_RINGED = """() => {
     const style = getComputedStyle(document.activeElement);
     const hasOutline = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
@@ -24,23 +24,23 @@ IS_RINGED = """() => {
 }"""
 
 
-def tab_to(page: Any, wanted: str, most: int = 120) -> None:
-    """Press Tab until what is wanted has the focus; every stop on the way must be seen."""
+def tab_to(page: Any, target: str, most: int = 120) -> None:
+    """Press Tab until the target has the focus; the focus must be visible at every stop."""
     for _ in range(most):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement === document.body"):
-            continue  # the focus goes round through the browser's own bars
+            continue  # the focus passes through the browser's own controls
         assert page.evaluate(IS_RINGED), page.evaluate("document.activeElement.outerHTML")
-        if page.evaluate(FOCUSED) == wanted:
+        if page.evaluate(FOCUSED) == target:
             return
     pytest.fail("it cannot be reached by Tab")
 
 
-def test_everything_is_done_by_keyboard_alone(witness: Witness, house: House) -> None:
-    page = witness.open()
-    page.goto(house.url)
+def test_everything_works_by_keyboard(pages: BrowserPages, live_site: LiveSite) -> None:
+    page = pages.open()
+    page.goto(live_site.url)
     expect(page.get_by_label("Key")).to_be_focused()
-    page.keyboard.type(house.key())
+    page.keyboard.type(live_site.key())
     page.keyboard.press("Enter")
     expect(page.locator("#link")).to_have_text("Live")
     page.keyboard.press("/")
@@ -85,19 +85,19 @@ def test_escape_closes_dialogs_and_the_focus_returns(page: Any) -> None:
     expect(page.locator("#banners .banner")).to_have_count(0)
 
 
-def test_the_focus_stays_when_the_panel_is_drawn_anew(page: Any, house: House) -> None:
-    page.goto(f"{house.url}changes")
+def test_the_focus_stays_when_the_panel_is_redrawn(page: Any, live_site: LiveSite) -> None:
+    page.goto(f"{live_site.url}changes")
     button = page.locator("table.held tbody tr").first.get_by_role("button", name="Reject")
     button.focus()
-    house.run()
+    live_site.run()
     page.evaluate("window.drawn = 0")
     page.evaluate("addEventListener('htmx:sse:after:message', () => { window.drawn += 1; }, true)")
     page.wait_for_function("() => window.drawn >= 5")
     expect(button).to_be_focused()
 
 
-def test_words_in_a_dialog_survive_the_panel_being_drawn_anew(page: Any, house: House) -> None:
-    house.run()
+def test_text_in_a_dialog_survives_a_redraw_of_the_panel(page: Any, live_site: LiveSite) -> None:
+    live_site.run()
     page.locator("#pause-button").click()
     page.get_by_label("Why").fill("half a sen")
     page.evaluate("window.drawn = 0")
@@ -109,36 +109,38 @@ def test_words_in_a_dialog_survive_the_panel_being_drawn_anew(page: Any, house: 
 
 WIDE = """() => {
     const most = document.documentElement.clientWidth;
-    const wide = [...document.querySelectorAll("body *")].filter((each) => {
-        const box = each.getBoundingClientRect();
-        return box.width && box.right > most + 1 && !each.closest("nav, .sr, [popover], dialog");
+    const wide = [...document.querySelectorAll("body *")].filter((element) => {
+        const box = element.getBoundingClientRect();
+        return box.width && box.right > most + 1 && !element.closest("nav, .sr, [popover], dialog");
     });
     return { scrolls: document.documentElement.scrollWidth - most,
-             wide: wide.slice(0, 3).map((each) => each.outerHTML.slice(0, 120)) };
+             wide: wide.slice(0, 3).map((element) => element.outerHTML.slice(0, 120)) };
 }"""
 SMALL = """() => [...document.querySelectorAll("button, nav a, input, select, .act")]
-    .filter((each) => each.offsetParent && each.type !== "radio" && each.type !== "hidden")
-    .map((each) => [each.getBoundingClientRect(), each.outerHTML.slice(0, 120)])
+    .filter((element) => element.offsetParent && !["radio", "hidden"].includes(element.type))
+    .map((element) => [element.getBoundingClientRect(), element.outerHTML.slice(0, 120)])
     .filter(([box]) => box.width && (box.width < 24 || box.height < 24))
     .map(([box, html]) => `${box.width}x${box.height} ${html}`)"""
 
 
 def test_a_narrow_screen_shows_every_section_without_scrolling_sideways(
-    witness: Witness, house: House
+    pages: BrowserPages, live_site: LiveSite
 ) -> None:
-    page = witness.enter(viewport=NARROW, has_touch=True)
+    page = pages.log_in(viewport=NARROW, has_touch=True)
     for section in (*SECTIONS, f"parts/{HELD}"):
-        page.goto(house.url + section)
+        page.goto(live_site.url + section)
         expect(page.locator("#link")).to_have_attribute("data-state", "live")
-        found = page.evaluate(WIDE)
-        assert found["scrolls"] <= 0, (section, found)
+        overflow = page.evaluate(WIDE)
+        assert overflow["scrolls"] <= 0, (section, overflow)
         assert page.evaluate(SMALL) == [], section
         for here in page.locator(".sections [aria-current]").all():
             expect(here).to_be_in_viewport(ratio=1)
 
 
-def test_a_narrow_screen_can_be_navigated_and_used(witness: Witness, house: House) -> None:
-    page = witness.enter(viewport=NARROW, has_touch=True)
+def test_a_narrow_screen_can_be_navigated_and_used(
+    pages: BrowserPages, live_site: LiveSite
+) -> None:
+    page = pages.log_in(viewport=NARROW, has_touch=True)
     sections = page.get_by_role("navigation", name="Sections")
     for name, heading in (("Changes", "Changes"), ("Trouble", "Trouble"), ("Accounts", "Accounts")):
         sections.get_by_role("link", name=name).tap()
@@ -151,13 +153,13 @@ def test_a_narrow_screen_can_be_navigated_and_used(witness: Witness, house: Hous
     expect(page.locator("#banners .banner")).to_have_count(0)
 
 
-def test_a_server_that_is_gone_is_told_and_found_again(
-    witness: Witness, page: Any, house: House
+def test_the_page_shows_a_server_outage_and_recovers(
+    pages: BrowserPages, page: Any, live_site: LiveSite
 ) -> None:
-    witness.forgiven += ["net::ERR_", "htmx:sse:error"]
-    house.close()
+    pages.expected_errors += ["net::ERR_", "htmx:sse:error"]
+    live_site.close()
     expect(page.locator("#link")).to_contain_text("Lost since")
-    house.open()
+    live_site.open()
     expect(page.locator("#link")).to_have_text("Live")
     page.evaluate("window.drawn = 0")
     page.evaluate("addEventListener('htmx:sse:after:message', () => { window.drawn += 1; }, true)")
@@ -166,41 +168,41 @@ def test_a_server_that_is_gone_is_told_and_found_again(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """A database that refuses everybody from `begin` to `end`."""
+    """A database that refuses connections from `begin` to `end`."""
 
     server: EmbeddedServer
     name: str
 
     def begin(self) -> None:
-        self._ask(f'ALTER DATABASE "{self.name}" ALLOW_CONNECTIONS false')
-        self._ask(
+        self._execute(f'ALTER DATABASE "{self.name}" ALLOW_CONNECTIONS false')
+        self._execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", self.name
         )
 
     def end(self) -> None:
-        self._ask(f'ALTER DATABASE "{self.name}" ALLOW_CONNECTIONS true')
+        self._execute(f'ALTER DATABASE "{self.name}" ALLOW_CONNECTIONS true')
 
-    def _ask(self, statement: str, *values: str) -> None:
+    def _execute(self, statement: str, *values: str) -> None:
         with psycopg.connect(self.server.dsn("postgres"), autocommit=True) as other:
             other.execute(statement, values)
 
 
 @pytest.fixture
-def outage(house: House, postgres: EmbeddedServer) -> Iterator[Outage]:
-    outage = Outage(server=postgres, name=str(conninfo_to_dict(house.pool.conninfo)["dbname"]))
+def outage(live_site: LiveSite, postgres: EmbeddedServer) -> Iterator[Outage]:
+    outage = Outage(server=postgres, name=str(conninfo_to_dict(live_site.pool.conninfo)["dbname"]))
     yield outage
     outage.end()
 
 
-def test_a_database_that_is_gone_is_told_and_found_again(
-    witness: Witness, page: Any, house: House, outage: Outage
+def test_the_page_shows_a_database_outage_and_recovers(
+    pages: BrowserPages, page: Any, live_site: LiveSite, outage: Outage
 ) -> None:
-    witness.forgiven.append("503")
+    pages.expected_errors.append("503")
     outage.begin()
     banner = page.locator("#banner-down")
     expect(banner).to_contain_text("The database has not answered since")
     fresh = page.context.new_page()
-    fresh.goto(house.url)
+    fresh.goto(live_site.url)
     expect(fresh.locator("#content")).to_contain_text("database")
     outage.end()
     expect(banner).to_have_count(0)

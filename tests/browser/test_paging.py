@@ -1,11 +1,11 @@
-"""Long lists: every row is reached page by page, by an address that can be shared."""
+"""Long lists are paged, and every page has a URL that can be shared."""
 
 from typing import Any
 
 import pytest
-from tests.browser.conftest import Witness, playwright
-from tests.browser.site import ACME, NORTHWIND, PARKED, House
-from tests.browser.test_accessibility import found as grave
+from tests.browser.conftest import BrowserPages, playwright
+from tests.browser.site import ACME, NORTHWIND, PARKED, LiveSite
+from tests.browser.test_accessibility import serious_issues
 from tests.browser.test_keyboard import tab_to
 
 from headway.core.access import Role
@@ -45,30 +45,30 @@ FROM connected_accounts, unnest('{orders,payments}'::text[]) AS kind WHERE user_
 
 
 @pytest.fixture
-def crowded(house: House) -> House:
-    """Return a house with more of everything than a page shows."""
-    now = house.clock.now()
-    house.ask(LISTINGS, ACME, "PARK-", now, ROWS, "parked")
-    house.ask(LISTINGS, NORTHWIND, "FAIL-", now, ROWS, "failed")
-    house.ask(HELD, now)
-    house.ask(CHANGES, ACME, now, ROWS)
-    house.ask(ACCOUNTS, ROWS)
-    house.ask(JOBS, now)
-    return house
+def crowded_site(live_site: LiveSite) -> LiveSite:
+    """Return a site with more of everything than a page shows."""
+    now = live_site.clock.now()
+    live_site.execute(LISTINGS, ACME, "PARK-", now, ROWS, "parked")
+    live_site.execute(LISTINGS, NORTHWIND, "FAIL-", now, ROWS, "failed")
+    live_site.execute(HELD, now)
+    live_site.execute(CHANGES, ACME, now, ROWS)
+    live_site.execute(ACCOUNTS, ROWS)
+    live_site.execute(JOBS, now)
+    return live_site
 
 
-def walk(page: Any, name: str, rows: str) -> list[str]:
-    """Turn every page of a list, from the first one on; return the ids of all its rows."""
-    seen: list[str] = []
+def read_all_pages(page: Any, name: str, rows: str) -> list[str]:
+    """Go through every page of a list; return the ids of all its rows."""
+    ids: list[str] = []
     while True:
         expect(page.locator("#link")).to_have_text("Live")
-        shown = page.locator(f"#{name} {rows}")
-        seen += shown.evaluate_all("rows => rows.map((row) => row.id)")
-        onward = page.locator(f"#{name}-next")
-        if not onward.count():
-            return seen
+        row_locator = page.locator(f"#{name} {rows}")
+        ids += row_locator.evaluate_all("rows => rows.map((row) => row.id)")
+        next_link = page.locator(f"#{name}-next")
+        if not next_link.count():
+            return ids
         address = page.url
-        onward.click()
+        next_link.click()
         page.wait_for_url(lambda url, old=address: url != old)
 
 
@@ -81,63 +81,65 @@ def walk(page: Any, name: str, rows: str) -> list[str]:
     ),
 )
 def test_every_row_of_a_long_list_is_shown_once(
-    witness: Witness, crowded: House, section: str, lists: dict[str, str]
+    pages: BrowserPages, crowded_site: LiveSite, section: str, lists: dict[str, str]
 ) -> None:
-    page = witness.enter()
+    page = pages.log_in()
     for name, rows in lists.items():
-        page.goto(crowded.url + section)
-        seen = walk(page, name, rows)
-        assert len(seen) == len(set(seen))
-        assert len(seen) >= ROWS
+        page.goto(crowded_site.url + section)
+        ids = read_all_pages(page, name, rows)
+        assert len(ids) == len(set(ids))
+        assert len(ids) >= ROWS
         page.locator(f"#{name}-first").click()
         expect(page.locator(f"#{name} {rows}")).to_have_count(FIRST)
 
 
-def test_a_page_is_an_address_that_keeps_the_other_lists_and_stays_live(
-    witness: Witness, crowded: House
+def test_a_page_has_a_url_that_keeps_the_other_lists_and_stays_live(
+    pages: BrowserPages, crowded_site: LiveSite
 ) -> None:
-    page = witness.enter()
-    page.goto(f"{crowded.url}trouble")
+    page = pages.log_in()
+    page.goto(f"{crowded_site.url}trouble")
     page.locator("#parked-next").click()
     expect(page.locator("#parked-first")).to_be_visible()
     page.locator("#failing-next").click()
     expect(page.locator("#failing-first")).to_be_visible()
     expect(page.locator("#parked-first")).to_be_visible()
-    other = witness.enter(Role.READER)
+    other = pages.log_in(Role.READER)
     other.goto(page.url)
     expect(other.locator("#parked tbody tr th a").first).to_have_text("PARK-010")
     expect(other.locator("#failing tbody tr th a").first).to_have_text("FAIL-011")
-    crowded.ask("UPDATE product_sync_schedule SET last_error = 'read anew' WHERE sku = 'PARK-010'")
-    expect(other.locator("#parked tbody tr").first).to_contain_text("Read anew")
+    crowded_site.execute(
+        "UPDATE product_sync_schedule SET last_error = 'read again' WHERE sku = 'PARK-010'"
+    )
+    expect(other.locator("#parked tbody tr").first).to_contain_text("Read again")
 
 
-def test_pages_are_turned_by_keyboard_alone_and_without_scripts(
-    witness: Witness, crowded: House
+def test_paging_works_by_keyboard_and_without_scripts(
+    pages: BrowserPages, crowded_site: LiveSite
 ) -> None:
-    page = witness.enter()
-    page.goto(f"{crowded.url}changes")
+    page = pages.log_in()
+    page.goto(f"{crowded_site.url}changes")
     expect(page.locator("#link")).to_have_text("Live")
     page.locator("#changes-title").evaluate("title => title.scrollIntoView()")
     page.evaluate("document.getElementById('changes').querySelector('a').focus()")
     tab_to(page, "Older changes")
     page.keyboard.press("Enter")
     expect(page.locator("#changes-first")).to_be_visible()
-    plain = witness.open(java_script_enabled=False)
-    plain.goto(crowded.link())
-    plain.goto(f"{crowded.url}accounts")
+    plain = pages.open(java_script_enabled=False)
+    plain.goto(crowded_site.link())
+    plain.goto(f"{crowded_site.url}accounts")
     plain.locator("#accounts-next").click()
     expect(plain.locator("#accounts-first")).to_be_visible()
     expect(plain.locator("#accounts tbody tr")).to_have_count(ONWARD)
 
 
-def test_the_queue_counts_its_places_though_nothing_is_due(
-    witness: Witness, crowded: House
+def test_the_queue_numbers_its_places_across_pages(
+    pages: BrowserPages, crowded_site: LiveSite
 ) -> None:
-    crowded.ask(
+    crowded_site.execute(
         "UPDATE sync_jobs SET next_run_at = next_run_at + interval '3 days' WHERE status = 'queued'"
     )
-    page = witness.enter()
-    page.goto(f"{crowded.url}accounts")
+    page = pages.log_in()
+    page.goto(f"{crowded_site.url}accounts")
     places = page.locator("#queue tbody td.place")
     expect(places.first).to_have_text("1")
     page.locator("#queue-next").click()
@@ -146,33 +148,37 @@ def test_the_queue_counts_its_places_though_nothing_is_due(
     expect(places.last).to_have_text("60")
 
 
-def test_a_seller_turns_the_pages_of_the_own_rows_alone(witness: Witness, crowded: House) -> None:
-    page = witness.enter(Role.SELLER, ACME)
-    page.goto(f"{crowded.url}trouble")
-    seen = walk(page, "parked", "tbody tr th small")
-    assert len(seen) == ROWS + int(crowded.owner(PARKED) == ACME)
-    expect(page.locator("#failing")).to_contain_text("Nothing fails")
-    page.goto(f"{crowded.url}accounts")
-    expect(page.locator("#accounts tbody th .name")).to_have_text([ACME] * 2)
-    for each in page.locator("#queue tbody th .name").all_text_contents():
-        assert each == ACME
-
-
-def test_an_address_that_was_cut_short_says_so_and_leads_back(
-    witness: Witness, crowded: House
+def test_a_seller_pages_through_its_own_rows_only(
+    pages: BrowserPages, crowded_site: LiveSite
 ) -> None:
-    page = witness.enter()
-    page.goto(f"{crowded.url}trouble?parked=eyJ")
+    page = pages.log_in(Role.SELLER, ACME)
+    page.goto(f"{crowded_site.url}trouble")
+    ids = read_all_pages(page, "parked", "tbody tr th small")
+    assert len(ids) == ROWS + int(crowded_site.owner(PARKED) == ACME)
+    expect(page.locator("#failing")).to_contain_text("Nothing fails")
+    page.goto(f"{crowded_site.url}accounts")
+    expect(page.locator("#accounts tbody th .name")).to_have_text([ACME] * 2)
+    for name in page.locator("#queue tbody th .name").all_text_contents():
+        assert name == ACME
+
+
+def test_an_invalid_cursor_in_the_url_is_reported_with_a_link_back(
+    pages: BrowserPages, crowded_site: LiveSite
+) -> None:
+    page = pages.log_in()
+    page.goto(f"{crowded_site.url}trouble?parked=eyJ")
     expect(page.locator("#parked")).to_contain_text("There is no such page")
     expect(page.locator("#failing tbody tr")).to_have_count(FIRST)
     page.locator("#parked-first").click()
     expect(page.locator("#parked tbody tr")).to_have_count(FIRST)
 
 
-def test_a_turned_page_has_no_serious_issue(witness: Witness, crowded: House) -> None:
-    page = witness.enter()
+def test_later_pages_have_no_serious_accessibility_issue(
+    pages: BrowserPages, crowded_site: LiveSite
+) -> None:
+    page = pages.log_in()
     for section, name in (("changes", "held"), ("trouble", "parked"), ("accounts", "queue")):
-        page.goto(crowded.url + section)
+        page.goto(crowded_site.url + section)
         page.locator(f"#{name}-next").click()
         expect(page.locator(f"#{name}-first")).to_be_visible()
-        assert grave(page) == []
+        assert serious_issues(page) == []

@@ -1,106 +1,108 @@
-"""Getting in, and watching: what a person sees without doing anything."""
+"""Login, and what the page shows without any action."""
 
 from typing import Any
 
-from tests.browser.conftest import Witness, playwright
-from tests.browser.site import ACME, HELD, ODD, House
+from tests.browser.conftest import BrowserPages, playwright
+from tests.browser.site import ACME, HELD, ODD, LiveSite
 
 from headway.core.access import Role
 
 expect = playwright.expect
 
 
-def test_the_link_that_was_printed_logs_in_and_does_so_once(witness: Witness, house: House) -> None:
-    witness.forgiven.append("401")
-    link = house.link()
-    first = witness.open()
+def test_a_login_link_works_once_in_a_browser(pages: BrowserPages, live_site: LiveSite) -> None:
+    pages.expected_errors.append("401")
+    link = live_site.link()
+    first = pages.open()
     first.goto(link)
     expect(first.locator("#next-title")).to_have_text("Next call")
-    assert first.url == house.url
-    again = witness.open()
+    assert first.url == live_site.url
+    again = pages.open()
     again.goto(link)
     expect(again.get_by_role("alert")).to_contain_text("used before")
 
 
-def test_a_pasted_key_logs_in_and_leads_to_the_page_that_was_asked_for(
-    witness: Witness, house: House
+def test_a_key_logs_in_and_redirects_to_the_requested_page(
+    pages: BrowserPages, live_site: LiveSite
 ) -> None:
-    page = witness.open()
-    page.goto(f"{house.url}changes")
-    page.get_by_label("Key").fill(house.key())
+    page = pages.open()
+    page.goto(f"{live_site.url}changes")
+    page.get_by_label("Key").fill(live_site.key())
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Changes")
-    assert page.url == f"{house.url}changes"
+    assert page.url == f"{live_site.url}changes"
 
 
-def test_a_wrong_key_is_told_and_the_right_one_still_logs_in(
-    witness: Witness, house: House
+def test_a_wrong_key_is_reported_and_the_right_one_still_logs_in(
+    pages: BrowserPages, live_site: LiveSite
 ) -> None:
-    witness.forgiven.append("401")
-    page = witness.open()
-    page.goto(house.url)
+    pages.expected_errors.append("401")
+    page = pages.open()
+    page.goto(live_site.url)
     page.get_by_label("Key").fill("hw_wrong")
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("This API key is invalid")
     expect(page.get_by_label("Key")).to_have_value("")
-    page.get_by_label("Key").fill(house.key())
+    page.get_by_label("Key").fill(live_site.key())
     page.keyboard.press("Enter")
     expect(page.locator("#next-title")).to_be_visible()
 
 
-def test_logging_out_ends_the_session(page: Any, house: House) -> None:
+def test_logging_out_ends_the_session(page: Any, live_site: LiveSite) -> None:
     page.get_by_role("button", name="Logged in as").click()
     page.get_by_role("button", name="Log out").click()
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
-    page.goto(house.url)
+    page.goto(live_site.url)
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
 
 
-def test_a_call_leaves_before_our_eyes(page: Any, house: House) -> None:
+def test_the_page_shows_a_call_being_sent(page: Any, live_site: LiveSite) -> None:
     page.evaluate("window.isTheSame = true")
     calls = page.locator("section[aria-labelledby=calls-title] tbody tr")
     newest = calls.first.get_attribute("id")
-    before = house.price_calls()
-    # Nobody runs the engine yet: the countdown is over, and the call waits.
+    before = live_site.price_calls()
+    # The engine does not run yet: the countdown is over, and the call waits.
     expect(page.locator("#countdown.leaving")).to_have_text("0:00")
-    assert house.price_calls() == before
-    house.run()
+    assert live_site.price_calls() == before
+    live_site.run()
     expect(calls.first).not_to_have_attribute("id", newest)
     expect(page.locator("#countdown:not(.leaving)")).not_to_have_text("0:00")
-    assert house.price_calls() > before
+    assert live_site.price_calls() > before
     assert page.evaluate("window.isTheSame"), "the page was never loaded again"
 
 
-def test_the_page_goes_live_however_late_a_script_comes(witness: Witness, house: House) -> None:
-    page, late = witness.open(), []
+def test_the_page_goes_live_even_if_a_script_loads_late(
+    pages: BrowserPages, live_site: LiveSite
+) -> None:
+    page, late = pages.open(), []
     page.route("**/hx-sse.min.js", lambda route: late.append(route))  # noqa: PLW0108 - it marks it
-    page.goto(house.link(), wait_until="commit")
+    page.goto(live_site.link(), wait_until="commit")
     page.wait_for_function("() => window.htmx")
-    # Whatever that script put off for a moment is over.
+    # What the script deferred is done.
     page.evaluate("new Promise((done) => setTimeout(() => setTimeout(done)))")
     expect(page.locator("#link")).to_have_text("Connecting")
     late[0].continue_()
     expect(page.locator("#link")).to_have_text("Live")
 
 
-def test_a_change_of_the_supplier_is_seen_on_its_way_to_the_shop(page: Any, house: House) -> None:
-    page.goto(f"{house.url}changes")
-    house.catalog.move("AN960-0012", "1.1")
-    house.run()
+def test_a_change_is_shown_from_supplier_to_shop(page: Any, live_site: LiveSite) -> None:
+    page.goto(f"{live_site.url}changes")
+    live_site.catalog.move("AN960-0012", "1.1")
+    live_site.run()
     row = page.locator("table.changes tbody tr").filter(has_text="AN960-0012").first
     expect(row.locator("td.fate")).to_contain_text("after")
-    price = f"{house.price_in_shop('AN960-0012'):,}"
+    price = f"{live_site.price_in_shop('AN960-0012'):,}"
     expect(row.locator("td[data-label='Shop price']")).to_contain_text(price)
 
 
-def test_a_part_with_an_odd_number_is_found_and_its_page_explains_it(
-    page: Any, house: House
+def test_a_part_with_an_unusual_number_is_found_and_explained(
+    page: Any, live_site: LiveSite
 ) -> None:
     page.get_by_role("combobox", name="Find a part").fill("338/10=")
     page.keyboard.press("Enter")
-    found = page.locator("#found tbody tr")
-    expect(found).to_have_count(1)
-    found.get_by_role("link", name=ODD).click()
+    rows = page.locator("#found tbody tr")
+    expect(rows).to_have_count(1)
+    rows.get_by_role("link", name=ODD).click()
     expect(page.get_by_role("heading", level=1)).to_have_text(ODD)
     expect(page.locator(".says")).not_to_be_empty()
     expect(page.get_by_role("heading", name="Calls that carried it")).to_be_visible()
@@ -109,8 +111,10 @@ def test_a_part_with_an_odd_number_is_found_and_its_page_explains_it(
     expect(page.locator("#link")).to_have_text("Live")
 
 
-def test_the_list_follows_what_is_typed_and_the_address_keeps_it(page: Any, house: House) -> None:
-    page.goto(f"{house.url}parts")
+def test_the_list_filters_while_typing_and_the_url_keeps_the_filter(
+    page: Any, live_site: LiveSite
+) -> None:
+    page.goto(f"{live_site.url}parts")
     rows = page.locator("#found tbody tr")
     expect(rows).to_have_count(30)
     page.locator("#parts-q").press_sequentially(HELD)
@@ -122,51 +126,55 @@ def test_the_list_follows_what_is_typed_and_the_address_keeps_it(page: Any, hous
     expect(page.locator("#found")).to_contain_text("No part matches")
 
 
-def test_light_and_dark_can_be_chosen_and_stay_chosen(page: Any) -> None:
-    colour = "getComputedStyle(document.body).backgroundColor"
-    seen = {}
+def test_the_color_scheme_can_be_chosen_and_is_kept(page: Any) -> None:
+    color = "getComputedStyle(document.body).backgroundColor"
+    colors = {}
     for chosen in ("light", "dark"):
         page.locator("#theme").click()
         expect(page.locator("#theme")).to_have_attribute("aria-label", f"Colours: {chosen}")
         page.reload()
         expect(page.locator("html")).to_have_attribute("data-theme", chosen)
-        seen[chosen] = page.evaluate(colour)
-    assert seen["light"] != seen["dark"]
+        colors[chosen] = page.evaluate(color)
+    assert colors["light"] != colors["dark"]
 
 
-def test_dark_is_shown_where_the_system_is_dark(witness: Witness) -> None:
-    colour = "getComputedStyle(document.body).backgroundColor"
-    light, dark = (witness.enter(color_scheme=each) for each in ("light", "dark"))
-    assert light.evaluate(colour) != dark.evaluate(colour)
+def test_the_color_scheme_follows_the_system(pages: BrowserPages) -> None:
+    color = "getComputedStyle(document.body).backgroundColor"
+    light, dark = (pages.log_in(color_scheme=scheme) for scheme in ("light", "dark"))
+    assert light.evaluate(color) != dark.evaluate(color)
 
 
-def test_a_seller_sees_the_own_and_no_button_of_an_operator(witness: Witness, house: House) -> None:
-    page = witness.enter(Role.SELLER, ACME)
+def test_a_seller_sees_its_own_data_and_no_operator_buttons(
+    pages: BrowserPages, live_site: LiveSite
+) -> None:
+    page = pages.log_in(Role.SELLER, ACME)
     expect(page.get_by_role("link", name="Keys")).to_have_count(0)
     expect(page.get_by_role("link", name="Timetable")).to_have_count(0)
-    own = {sku for seller, sku, _ in house.world.floor.sold if seller == ACME}
-    page.goto(f"{house.url}parts?q=AN960")
+    own = {sku for seller, sku, _ in live_site.world.floor.sold if seller == ACME}
+    page.goto(f"{live_site.url}parts?q=AN960")
     rows = page.locator("#found tbody tr th a")
     expect(rows).to_have_count(len(own - {ODD}))
     assert set(rows.all_inner_texts()) == own - {ODD}
     for section in ("", "freshness", "changes", "trouble", "accounts", "parts"):
-        page.goto(house.url + section)
+        page.goto(live_site.url + section)
         assert "northwind" not in page.content(), section
     page.locator("#pause-button").click()
     expect(page.locator("#ask-title")).to_have_text("Pause everything of yours?")
-    witness.forgiven.append("403")
-    page.goto(f"{house.url}keys")
+    pages.expected_errors.append("403")
+    page.goto(f"{live_site.url}keys")
     expect(page.locator("#content")).to_contain_text("not")
     expect(page.locator("#content button")).to_have_count(0)
 
 
-def test_a_reader_sees_everything_and_no_button_that_acts(witness: Witness, house: House) -> None:
-    page = witness.enter(Role.READER)
+def test_a_reader_sees_no_action_buttons_in_a_browser(
+    pages: BrowserPages, live_site: LiveSite
+) -> None:
+    page = pages.log_in(Role.READER)
     expect(page.locator("#pause-button, #resume-button")).to_have_count(0)
     for section in ("", "freshness", "timetable", "changes", "trouble", "accounts", "parts"):
-        page.goto(house.url + section)
+        page.goto(live_site.url + section)
         expect(page.locator("#link")).to_have_text("Live")
         expect(page.locator("[data-verb]")).to_have_count(0)
-    page.goto(f"{house.url}parts/{HELD}")
+    page.goto(f"{live_site.url}parts/{HELD}")
     expect(page.locator(".decide")).to_contain_text("Held")
     expect(page.locator("[data-verb]")).to_have_count(0)

@@ -1,4 +1,4 @@
-"""Commands that are run twice: here, and against a server, over equal databases at one instant."""
+"""Commands that run twice at one instant on equal databases: locally, and against a server."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.conftest import TEMPLATE, numbers
-from tests.operations.room import furnish
-from tests.web.keys import shown
+from tests.operations.sample import create_sample
+from tests.web.keys import auth_headers
 
 from headway.app import App, build
 from headway.cli.target import ACTOR
@@ -23,66 +23,66 @@ from headway.store.server.embedded import EmbeddedServer
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 
-ROOM = "headway_room"
-# So slow that it stands still: what two commands print may be compared to the last digit.
-STILL = 1e-9
+SAMPLE = "headway_sample"
+# So slow that it seems to stand still: the output of two commands can be compared exactly.
+FROZEN_SPEED = 1e-9
 SETTINGS: dict[str, Any] = {"policy": "rolling", "etsy_day_limit": 100}
 NOWHERE = "postgresql://nobody@127.0.0.1:9/none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Both:
-    """A database here and its twin at a server, and how to run a command on each."""
+class LocalAndRemote:
+    """A local database, an equal one behind a server, and how to run a command on each."""
 
     run: Callable[..., Any]
     pool: ConnectionPool
-    here: ConnectionPool
+    local_pool: ConnectionPool
     url: str
-    at_home: dict[str, str]
-    at_server: dict[str, str] = field(repr=False)  # the key is in it
+    local_settings: dict[str, str]
+    remote_settings: dict[str, str] = field(repr=False)  # the key is in it
 
     def local(self, *arguments: str) -> Any:
-        return self.run(*arguments, **self.at_home)
+        return self.run(*arguments, **self.local_settings)
 
     def remote(self, *arguments: str, **settings: str) -> Any:
-        return self.run(*arguments, **{**self.at_server, **settings})
+        return self.run(*arguments, **{**self.remote_settings, **settings})
 
     def key(self, role: Role = Role.OPERATOR, seller: str | None = None) -> str:
-        return shown(self.pool, role, seller)["Authorization"].removeprefix("Bearer ")
+        return auth_headers(self.pool, role, seller)["Authorization"].removeprefix("Bearer ")
 
     def write(self, sql: str, *values: object) -> None:
-        """Write the same into both."""
-        for pool in (self.here, self.pool):
+        """Execute the same statement in both databases."""
+        for pool in (self.local_pool, self.pool):
             with pool.connection() as connection:
                 connection.execute(sql, values)
 
 
 @pytest.fixture(scope="session")
-def still(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> ScaledClock:
-    """Furnish a room once, to be copied; return the clock that stands at its instant."""
+def frozen_clock(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> ScaledClock:
+    """Create the sample database once, to be copied; return the clock frozen at that instant."""
     at = SystemClock().now()
-    clock = ScaledClock(STILL, start=at)
-    postgres.ensure_database(ROOM, template=TEMPLATE)
-    with open_pool(postgres.dsn(ROOM)) as pool:
-        furnish(pool, clock, tmp_path_factory.mktemp("room"))
+    clock = ScaledClock(FROZEN_SPEED, start=at)
+    postgres.ensure_database(SAMPLE, template=TEMPLATE)
+    with open_pool(postgres.dsn(SAMPLE)) as pool:
+        create_sample(pool, clock, tmp_path_factory.mktemp("sample"))
     return clock
 
 
 @contextmanager
-def copied(postgres: EmbeddedServer) -> Iterator[tuple[str, ConnectionPool]]:
+def copy_of_sample(postgres: EmbeddedServer) -> Iterator[tuple[str, ConnectionPool]]:
     name = f"test_{next(numbers)}"
-    postgres.ensure_database(name, template=ROOM)
+    postgres.ensure_database(name, template=SAMPLE)
     with open_pool(postgres.dsn(name)) as pool:
         yield name, pool
     postgres.drop_database(name)
 
 
 @contextmanager
-def served(app: App) -> Iterator[str]:
-    """Serve an application over a socket; yield its address."""
-    taken = listen("127.0.0.1", 0)
-    url = address(taken).rstrip("/")
-    server = SiteServer(create(app, refresh_s=0), taken)
+def serve_app(app: App) -> Iterator[str]:
+    """Serve an application over a socket; yield its URL."""
+    listener = listen("127.0.0.1", 0)
+    url = address(listener).rstrip("/")
+    server = SiteServer(create(app, refresh_s=0), listener)
     server.start()
     try:
         yield url
@@ -93,28 +93,32 @@ def served(app: App) -> Iterator[str]:
 @pytest.fixture
 def both(
     postgres: EmbeddedServer,
-    still: ScaledClock,
+    frozen_clock: ScaledClock,
     on_database: Callable[..., Any],
     tmp_path: Path,
-) -> Iterator[Both]:
-    clock = {"speed": STILL, "start": still.start.isoformat(), "origin_s": still.origin_s}
+) -> Iterator[LocalAndRemote]:
+    clock = {
+        "speed": FROZEN_SPEED,
+        "start": frozen_clock.start.isoformat(),
+        "origin_s": frozen_clock.origin_s,
+    }
     settings = Settings(data_dir=tmp_path, **SETTINGS)
-    with copied(postgres) as (name, here), copied(postgres) as (_, pool):
-        note = {**SETTINGS, "database": name, "data_dir": str(tmp_path)}
-        postgres.announce(note | {"clock": clock})
-        with served(build(settings, still, pool)) as url:
-            # The audit calls whoever has this key what it calls whoever types here.
+    with copy_of_sample(postgres) as (name, local_pool), copy_of_sample(postgres) as (_, pool):
+        announcement = {**SETTINGS, "database": name, "data_dir": str(tmp_path)}
+        postgres.announce(announcement | {"clock": clock})
+        with serve_app(build(settings, frozen_clock, pool)) as url:
+            # With this name the audit log of both databases shows the same actor.
             grant = AccessGrant(name=ACTOR, role=Role.OPERATOR)
             _, key = ApiKeys(pool).add_key(grant, now=SystemClock().now())
-            with pool.connection() as connection:  # here nobody made one, and the logs are equal
+            with pool.connection() as connection:  # no key was created locally; keep the logs equal
                 connection.execute("DELETE FROM sync_audit_log WHERE event_type = 'key_created'")
-            yield Both(
+            yield LocalAndRemote(
                 run=on_database,
                 pool=pool,
-                here=here,
+                local_pool=local_pool,
                 url=url,
-                at_home={"DATABASE_URL": "", "HEADWAY_DATA_DIR": str(postgres.data_dir)},
-                at_server={
+                local_settings={"DATABASE_URL": "", "HEADWAY_DATA_DIR": str(postgres.data_dir)},
+                remote_settings={
                     "HEADWAY_SERVER": url,
                     "HEADWAY_API_KEY": key,
                     "DATABASE_URL": NOWHERE,

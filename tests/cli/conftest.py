@@ -1,4 +1,4 @@
-"""Commands as a person runs them: real processes, their output and exit code."""
+"""Run commands as a user does: real processes, their output and exit code."""
 
 import json
 import os
@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.cli.both import both, still
+from tests.cli.both import both, frozen_clock
 
 from headway.cli import main
 from headway.store.server.embedded import EmbeddedServer
 
-__all__ = ["both", "still"]
+__all__ = ["both", "frozen_clock"]
 
 PROGRAM = Path(sys.executable).with_name("headway")
 TIMEOUT_S = 120
@@ -33,8 +33,8 @@ class Result:
     def object(self) -> Any:
         return json.loads(self.out)
 
-    def complaint(self, code: int) -> str:
-        """Return the one line of an expected failure."""
+    def error(self, code: int) -> str:
+        """Return the error message of an expected failure, which is one line."""
         assert self.code == code, self.err or self.out
         assert self.err.startswith("headway: "), self.err
         assert self.err.count("\n") == 1, self.err
@@ -45,14 +45,14 @@ Headway = Callable[..., Result]
 
 
 def bare_environment(**settings: str) -> dict[str, str]:
-    ours = ("HEADWAY_", "SYNC_", "DATABASE_URL", "PG")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    return {**kept, **settings}
+    prefixes = ("HEADWAY_", "SYNC_", "DATABASE_URL", "PG")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
+    return {**inherited, **settings}
 
 
 @contextmanager
-def started(*arguments: str, **settings: str) -> Iterator[subprocess.Popen[str]]:
-    """Start a command that keeps running; one that a failed test leaves behind is killed."""
+def start_command(*arguments: str, **settings: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a command that keeps running; kill it at the end."""
     with subprocess.Popen(
         [PROGRAM, *arguments],
         env=bare_environment(PYTHONUNBUFFERED="1", **settings),
@@ -71,7 +71,7 @@ def headway(tmp_path: Path) -> Headway:
     """Run a command in an empty folder; keywords are settings."""
 
     def run(*arguments: str, **settings: str) -> Result:
-        done = subprocess.run(
+        result = subprocess.run(
             [PROGRAM, *arguments],
             cwd=tmp_path,
             env=bare_environment(**{"HEADWAY_DATA_DIR": str(tmp_path / "none"), **settings}),
@@ -81,45 +81,45 @@ def headway(tmp_path: Path) -> Headway:
             timeout=TIMEOUT_S,
             check=False,
         )
-        return Result(code=done.returncode, out=done.stdout, err=done.stderr)
+        return Result(code=result.returncode, out=result.stdout, err=result.stderr)
 
     return run
 
 
 @pytest.fixture
-def here(
+def headway_in_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Headway:
     """Run a command in an empty folder, but in this process: it starts faster."""
 
     def run(*arguments: str, **settings: str) -> Result:
-        chosen = {"HEADWAY_DATA_DIR": str(tmp_path / "none"), **settings}
+        environment = {"HEADWAY_DATA_DIR": str(tmp_path / "none"), **settings}
         with monkeypatch.context() as patch:
             for name in set(os.environ) - set(bare_environment()):
                 patch.delenv(name)
-            for name, value in chosen.items():
+            for name, value in environment.items():
                 patch.setenv(name, value)
             patch.chdir(tmp_path)
             code = main(arguments)
-        shown = capsys.readouterr()
-        return Result(code=code, out=shown.out, err=shown.err)
+        captured = capsys.readouterr()
+        return Result(code=code, out=captured.out, err=captured.err)
 
     return run
 
 
 @pytest.fixture
-def on_database(here: Headway, database: str) -> Headway:
+def on_database(headway_in_process: Headway, database: str) -> Headway:
     """Run a command in this process on this test's own, migrated database."""
 
     def run(*arguments: str, **settings: str) -> Result:
-        return here(*arguments, **{"DATABASE_URL": database, **settings})
+        return headway_in_process(*arguments, **{"DATABASE_URL": database, **settings})
 
     return run
 
 
 @pytest.fixture
 def data_dir(postgres: EmbeddedServer) -> Iterator[Path]:
-    """Yield a folder beside the test database's, where an embedded server may be made."""
+    """Yield a folder next to the test database's, for an embedded server."""
     folder = postgres.data_dir.with_name(f"{postgres.data_dir.name}-cli")
     shutil.rmtree(folder, ignore_errors=True)
     yield folder

@@ -7,23 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from tests.cli.conftest import started
+from tests.cli.conftest import start_command
 from tests.conftest import HTTP_TIMEOUT_S
 
 
 def test_the_document_is_printed_without_a_database(headway: Callable[..., Any]) -> None:
-    told = json.loads(headway("api", "--openapi", DATABASE_URL="postgresql://127.0.0.1:9/x").out)
-    assert told["openapi"].startswith("3.")
-    assert told["paths"]["/api/sync/status"]["get"]["x-headway-need"] == "read"
+    document = json.loads(
+        headway("api", "--openapi", DATABASE_URL="postgresql://127.0.0.1:9/x").out
+    )
+    assert document["openapi"].startswith("3.")
+    assert document["paths"]["/api/sync/status"]["get"]["x-headway-need"] == "read"
 
 
-def test_it_serves_the_page_and_ends_on_a_signal(database: str, tmp_path: Path) -> None:
+def test_it_serves_the_page_until_a_signal(database: str, tmp_path: Path) -> None:
     settings = {"DATABASE_URL": database, "HEADWAY_DATA_DIR": str(tmp_path)}
-    with started("api", "--port", "0", **settings) as process:
+    with start_command("api", "--port", "0", **settings) as process:
         assert process.stdout is not None
-        said = process.stdout.readline()
-        assert "Headway serves DATABASE_URL. The page: " in said, said + process.stdout.read()
-        url = said.split("The page: ")[1].strip()
+        output = process.stdout.readline()
+        assert "Headway serves DATABASE_URL. The page: " in output, output + process.stdout.read()
+        url = output.split("The page: ")[1].strip()
         with httpx.Client(
             timeout=HTTP_TIMEOUT_S, trust_env=False, follow_redirects=True
         ) as browser:

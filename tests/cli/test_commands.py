@@ -1,4 +1,4 @@
-"""What the commands tell of a real database: status, explain, check, doctor, db."""
+"""Commands on a real database: status, explain, check, doctor, db."""
 
 import json
 import os
@@ -39,7 +39,7 @@ LIMITER = (
     " VALUES (%s, %s, '{}', '', %s)"
 )
 ACCOUNT = "INSERT INTO connected_accounts (user_id, platform, shop) VALUES (%s, 'shopify', %s)"
-TOLD = "UPDATE connected_accounts SET locations = %s"
+SET_LOCATIONS = "UPDATE connected_accounts SET locations = %s"
 SHOP = "acme.myshopify.com"
 CONNECT = f"run: headway connect {SHOP} --seller acme"
 CALL = """
@@ -58,33 +58,33 @@ def add(
     Listings(pool).add(keys, policy=by_name("rolling"), now=at)
 
 
-def findings(done: Any, subject: str) -> list[tuple[str, str]]:
-    """Return verdict and finding of every line of the doctor about this."""
-    lines = done.object()["lines"]
-    return [(each["verdict"], each["finding"]) for each in lines if each["subject"] == subject]
+def findings(result: Any, subject: str) -> list[tuple[str, str]]:
+    """Return verdict and finding of every line of the doctor about a subject."""
+    lines = result.object()["lines"]
+    return [(line["verdict"], line["finding"]) for line in lines if line["subject"] == subject]
 
 
-def laws(done: Any) -> dict[str, Any]:
-    return {each["law"]: each for each in done.object()["laws"]}
+def laws(result: Any) -> dict[str, Any]:
+    return {law["law"]: law for law in result.object()["laws"]}
 
 
-def test_status_tells_the_next_call_the_budget_and_the_listings(
+def test_status_shows_the_next_call_the_budget_and_the_listings(
     on_database: Headway, pool: ConnectionPool, execute: Execute
 ) -> None:
     add(pool, "A", "B", "C")
     execute("UPDATE product_sync_schedule SET next_sync_at = now() + interval '5 hours'")
     execute("UPDATE product_sync_schedule SET priority = 'manual' WHERE sku = 'A'")
-    shown = on_database("status").out
-    assert "calls are to wait: history unknown" in shown
-    assert "3 of 10: 1 manual, 2 ahead" in shown
-    assert "0 of 2 calls in the last 60 s, 0 of 2,880 in 24 h" in shown
-    assert "3 unread" in shown
-    seen = on_database("status", "--json").object()["overview"]
-    assert seen["next_call"]["why"] == "told to wait"
-    assert seen["counts"]["unread"] == 3
+    output = on_database("status").out
+    assert "calls are to wait: history unknown" in output
+    assert "3 of 10: 1 manual, 2 ahead" in output
+    assert "0 of 2 calls in the last 60 s, 0 of 2,880 in 24 h" in output
+    assert "3 unread" in output
+    overview = on_database("status", "--json").object()["overview"]
+    assert overview["next_call"]["why"] == "rate limited"
+    assert overview["counts"]["unread"] == 3
 
 
-def test_status_tells_of_the_shops_and_what_is_held(
+def test_status_shows_the_shops_and_held_changes(
     on_database: Headway, pool: ConnectionPool, execute: Execute
 ) -> None:
     assert "connect one with: headway connect SHOP --seller SELLER" in on_database("status").out
@@ -95,20 +95,20 @@ def test_status_tells_of_the_shops_and_what_is_held(
         """ VALUES ('acme', '-A 1', '{"price": "10.00"}', '{}', '{"price": "1.00"}', 'far', %s)""",
         SystemClock().now(),
     )
-    shown = on_database("status").out
-    assert "acme.myshopify.com  acme    1 of 1" in shown
-    assert "10.00 to 1.00  far" in shown
-    assert "decide with: headway approve --seller acme -- '-A 1'" in shown
-    seen = on_database("status", "--json").object()["overview"]["storefront"]
-    assert (seen["shops_count"], seen["held_count"]) == (1, 1)
+    output = on_database("status").out
+    assert "acme.myshopify.com  acme    1 of 1" in output
+    assert "10.00 to 1.00  far" in output
+    assert "decide with: headway approve --seller acme -- '-A 1'" in output
+    storefront = on_database("status", "--json").object()["overview"]["storefront"]
+    assert (storefront["shops_count"], storefront["held_count"]) == (1, 1)
 
 
 def test_a_pipe_gets_plain_text(headway: Headway, database: str, pool: ConnectionPool) -> None:
     add(pool, "A")
-    shown = headway("status", DATABASE_URL=database).out
-    assert "next call" in shown
-    assert "\x1b" not in shown
-    assert all(line == line.rstrip() for line in shown.split("\n"))
+    output = headway("status", DATABASE_URL=database).out
+    assert "next call" in output
+    assert "\x1b" not in output
+    assert all(line == line.rstrip() for line in output.split("\n"))
 
 
 def test_explain_answers_for_every_seller_of_a_part(
@@ -117,10 +117,10 @@ def test_explain_answers_for_every_seller_of_a_part(
     sku = "AN 960/10L=K3"
     add(pool, sku)
     add(pool, sku, seller="zenith")
-    shown = on_database("explain", sku).out
-    assert f"{sku} of acme: not due" in shown
-    assert f"{sku} of zenith: not due" in shown
-    assert "Place in the queue: 1." in shown
+    output = on_database("explain", sku).out
+    assert f"{sku} of acme: not due" in output
+    assert f"{sku} of zenith: not due" in output
+    assert "Place in the queue: 1." in output
     (only,) = on_database("explain", sku, "--seller", "zenith", "--json").object()["listings"]
     assert only["seller"] == "zenith"
     assert only["explanation"]["state"] == "not due"
@@ -128,27 +128,27 @@ def test_explain_answers_for_every_seller_of_a_part(
     assert only["explanation"]["until"] < only["due_at"]
 
 
-def test_explain_offers_what_looks_like_an_unknown_part(
+def test_explain_suggests_a_similar_part_for_an_unknown_one(
     on_database: Headway, pool: ConnectionPool
 ) -> None:
     add(pool, "WF338109=K3", "MS20470")
-    said = on_database("explain", "WF338109").complaint(2)
-    assert "no listing has the part number WF338109; did you mean WF338109=K3?" in said
-    said = on_database("explain", "MS20470", "--seller", "zenith").complaint(2)
-    assert "zenith does not list MS20470; it is listed by acme" in said
+    message = on_database("explain", "WF338109").error(2)
+    assert "no listing has the part number WF338109; did you mean WF338109=K3?" in message
+    message = on_database("explain", "MS20470", "--seller", "zenith").error(2)
+    assert "zenith does not list MS20470; it is listed by acme" in message
 
 
 def test_check_finds_nothing_wrong_with_a_lawful_database(
     on_database: Headway, pool: ConnectionPool
 ) -> None:
     add(pool, "A", "B")
-    done = on_database("check", "--json")
-    assert done.code == 0
-    assert done.object()["is_lawful"] is True
-    found = laws(done)
-    assert list(found) == [f"L{number}" for number in range(1, 14)]
-    assert found["L13"]["note"] == "2 listings, 0 jobs asked"
-    assert {each["violations"] for each in found.values()} == {0}
+    result = on_database("check", "--json")
+    assert result.code == 0
+    assert result.object()["is_lawful"] is True
+    by_law = laws(result)
+    assert list(by_law) == [f"L{number}" for number in range(1, 14)]
+    assert by_law["L13"]["note"] == "2 listings, 0 jobs asked"
+    assert {law["violations"] for law in by_law.values()} == {0}
 
 
 def test_check_names_the_call_that_was_one_too_many(on_database: Headway, execute: Execute) -> None:
@@ -158,26 +158,26 @@ def test_check_names_the_call_that_was_one_too_many(on_database: Headway, execut
         at = start + timedelta(seconds=29 * number)
         permit = f"00000000-0000-4000-8000-00000000000{number}"
         execute(CALL, permit, at, at, at, at)
-    done = on_database("check")
-    assert done.code == 1
+    result = on_database("check")
+    assert result.code == 1
     assert (
         "L1: call 00000000-0000-4000-8000-000000000002 of boeing: at 2026-03-04 12:00:58"
-        in done.out
+        in result.out
     )
-    assert "number 3 in 60 s; 2 are allowed" in done.out
+    assert "number 3 in 60 s; 2 are allowed" in result.out
 
 
 def test_check_names_the_listing_that_breaks_a_law(
     on_database: Headway, pool: ConnectionPool, execute: Execute
 ) -> None:
-    long_ago = SystemClock().now() - 40 * HOUR
-    add(pool, "OLD", now=long_ago)
+    past = SystemClock().now() - 40 * HOUR
+    add(pool, "OLD", now=past)
     add(pool, "SILENT", "BLAMED")
-    Schedule(pool).claim([Sku("SILENT")], now=long_ago, owner="w", lease_until=long_ago)
+    Schedule(pool).claim([Sku("SILENT")], now=past, owner="w", lease_until=past)
     execute("UPDATE product_sync_schedule SET consecutive_failures = 1 WHERE sku = 'BLAMED'")
-    done = on_database("check", "--json")
-    assert done.code == 1
-    broken = {law: each["examples"][0] for law, each in laws(done).items() if each["violations"]}
+    result = on_database("check", "--json")
+    assert result.code == 1
+    broken = {law: each["examples"][0] for law, each in laws(result).items() if each["violations"]}
     assert broken.keys() == {"L3", "L5", "L8"}
     assert broken["L3"].startswith("OLD of acme")
     assert broken["L5"].startswith("SILENT of acme")
@@ -188,16 +188,16 @@ def test_check_counts_the_retries_of_the_present_window(
     on_database: Headway, pool: ConnectionPool, execute: Execute
 ) -> None:
     add(pool, *(f"P{number}" for number in range(51)))
-    found = laws(on_database("check", "--json"))["L4"]
-    assert (found["verdict"], found["violations"]) == ("not in play", 0)
+    retries = laws(on_database("check", "--json"))["L4"]
+    assert (retries["verdict"], retries["violations"]) == ("not in play", 0)
     execute("UPDATE product_sync_schedule SET retried_at = now() + interval '1 day'")
-    done = on_database("check", "--json", HEADWAY_POLICY="split")
-    assert done.code == 1
-    assert laws(done)["L4"]["violations"] == 1
-    assert laws(done)["L4"]["note"].startswith("51 of 50 retries since ")
+    result = on_database("check", "--json", HEADWAY_POLICY="split")
+    assert result.code == 1
+    assert laws(result)["L4"]["violations"] == 1
+    assert laws(result)["L4"]["note"].startswith("51 of 50 retries since ")
 
 
-def test_check_states_the_excuse_of_an_outage(
+def test_check_excuses_stale_parts_after_an_outage(
     on_database: Headway, pool: ConnectionPool, execute: Execute
 ) -> None:
     now = SystemClock().now()
@@ -205,28 +205,28 @@ def test_check_states_the_excuse_of_an_outage(
     at = now - 8 * HOUR
     execute(CALL, "00000000-0000-4000-8000-000000000001", at, at, at, at)
     execute("UPDATE call_ledger SET result = 'HTTP 503'")
-    found = laws(on_database("check", "--json"))["L3"]
-    assert found["verdict"] == "ok"
-    assert "1 excused, the supplier gave no answer for 8 h (1 failed calls)" in found["note"]
+    freshness = laws(on_database("check", "--json"))["L3"]
+    assert freshness["verdict"] == "ok"
+    assert "1 excused, the supplier gave no answer for 8 h (1 failed calls)" in freshness["note"]
 
 
-def test_doctor_looks_at_everything_and_shows_no_secret(
-    on_database: Headway, database: str
-) -> None:
+def test_doctor_checks_everything_and_shows_no_secret(on_database: Headway, database: str) -> None:
     password = database.partition("@")[0].rpartition(":")[2]
-    done = on_database("doctor", "--json", HEADWAY_BOEING_PASSWORD="hunter2", HEADWAY_WEB_PORT="0")
-    assert done.code == 0, done.out
-    lines = {each["subject"]: each for each in done.object()["lines"]}
+    result = on_database(
+        "doctor", "--json", HEADWAY_BOEING_PASSWORD="hunter2", HEADWAY_WEB_PORT="0"
+    )
+    assert result.code == 0, result.out
+    lines = {line["subject"]: line for line in result.object()["lines"]}
     for subject in ("headway", "database", "connection", "clock", "migrations", "folder"):
         assert lines[subject]["verdict"] == "ok", lines[subject]
     assert lines["supplier"]["verdict"] == "warn"
     assert "HEADWAY_BOEING_CLIENT_ID" in lines["supplier"]["finding"]
-    in_force = {each["name"]: each for each in done.object()["settings"]}
-    assert in_force["HEADWAY_BOEING_PASSWORD"]["value"] == "(set, not shown)"
-    assert in_force["HEADWAY_BOEING_PASSWORD"]["source"] == "environment"
-    assert in_force["HEADWAY_POLICY"]["source"] == "default"
-    assert "hunter2" not in done.out
-    assert password not in done.out
+    settings_by_name = {setting["name"]: setting for setting in result.object()["settings"]}
+    assert settings_by_name["HEADWAY_BOEING_PASSWORD"]["value"] == "(set, not shown)"
+    assert settings_by_name["HEADWAY_BOEING_PASSWORD"]["source"] == "environment"
+    assert settings_by_name["HEADWAY_POLICY"]["source"] == "default"
+    assert "hunter2" not in result.out
+    assert password not in result.out
 
 
 def test_doctor_says_how_to_connect_a_shop(on_database: Headway) -> None:
@@ -239,21 +239,21 @@ def test_doctor_fails_for_a_shop_without_a_token_and_makes_no_key(
     on_database: Headway, execute: Execute, tmp_path: Path
 ) -> None:
     execute(ACCOUNT, "acme", SHOP)
-    done = on_database("doctor", "--json")
-    assert done.code == 1
-    found = findings(done, SHOP)
-    assert ("fail", f"there is no token for it that still works; {CONNECT}") in found
+    result = on_database("doctor", "--json")
+    assert result.code == 1
+    before = findings(result, SHOP)
+    assert ("fail", f"there is no token for it that still works; {CONNECT}") in before
     assert not (tmp_path / "none").exists()
     connect(on_database, tmp_path)
     assert on_database("doctor").code == 0
     execute("UPDATE credential SET expires_at = now()")
-    assert findings(on_database("doctor", "--json"), SHOP) == found
+    assert findings(on_database("doctor", "--json"), SHOP) == before
 
 
 def connect(on_database: Headway, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("hunter2")
-    done = on_database("connect", SHOP, "--seller", "acme", "--no-check", "--token-file", "token")
-    assert done.code == 0, done.err
+    result = on_database("connect", SHOP, "--seller", "acme", "--no-check", "--token-file", "token")
+    assert result.code == 0, result.err
 
 
 def test_doctor_names_the_locations_that_a_shop_lacks(
@@ -263,27 +263,27 @@ def test_doctor_names_the_locations_that_a_shop_lacks(
     ((verdict, finding),) = findings(on_database("doctor", "--json"), SHOP)
     assert (verdict, "its locations were not read yet" in finding) == ("warn", True)
     names = ("Dallas Central", "Chicago IL", "Miami FL", "Goodyear AZ")
-    execute(TOLD, json.dumps(dict.fromkeys(names[:3], "gid://shopify/Location/1")))
-    done = on_database("doctor", "--json")
-    assert done.code == 0, done.out
-    ((verdict, finding),) = findings(done, SHOP)
+    execute(SET_LOCATIONS, json.dumps(dict.fromkeys(names[:3], "gid://shopify/Location/1")))
+    result = on_database("doctor", "--json")
+    assert result.code == 0, result.out
+    ((verdict, finding),) = findings(result, SHOP)
     assert verdict == "warn"
     assert "has no location named Goodyear AZ, so stock there is not sold" in finding
-    execute(TOLD, json.dumps(dict.fromkeys(names, "gid://shopify/Location/1")))
-    done = on_database("doctor", "--json")
-    assert findings(done, "shops") == [("ok", "1 of 1 connected")]
-    assert findings(done, SHOP) == []
+    execute(SET_LOCATIONS, json.dumps(dict.fromkeys(names, "gid://shopify/Location/1")))
+    result = on_database("doctor", "--json")
+    assert findings(result, "shops") == [("ok", "1 of 1 connected")]
+    assert findings(result, SHOP) == []
 
 
-def test_doctor_fails_for_a_token_that_its_key_does_not_open(
+def test_doctor_fails_for_a_token_that_the_key_cannot_decrypt(
     on_database: Headway, tmp_path: Path
 ) -> None:
     connect(on_database, tmp_path)
-    done = on_database("doctor", "--json", HEADWAY_SECRET_KEY=Fernet.generate_key().decode())
-    assert done.code == 1
-    (verdict, finding), *_ = findings(done, SHOP)
+    result = on_database("doctor", "--json", HEADWAY_SECRET_KEY=Fernet.generate_key().decode())
+    assert result.code == 1
+    (verdict, finding), *_ = findings(result, SHOP)
     assert (verdict, finding.startswith("its token cannot be read")) == ("fail", True)
-    assert "hunter2" not in done.out
+    assert "hunter2" not in result.out
     (tmp_path / "none" / "secret.key").unlink()
     (verdict, finding), *_ = findings(on_database("doctor", "--json"), SHOP)
     assert (verdict, finding.startswith("the key to its token is missing")) == ("fail", True)
@@ -292,26 +292,30 @@ def test_doctor_fails_for_a_token_that_its_key_does_not_open(
 def test_doctor_says_why_a_shop_is_disconnected(on_database: Headway, tmp_path: Path) -> None:
     connect(on_database, tmp_path)
     on_database("disconnect", "--seller", "acme", "--reason", "the shop is closed")
-    done = on_database("doctor", "--json")
-    assert done.code == 0, done.out
-    ((verdict, finding),) = findings(done, SHOP)
+    result = on_database("doctor", "--json")
+    assert result.code == 0, result.out
+    ((verdict, finding),) = findings(result, SHOP)
     assert verdict == "warn"
     assert finding.startswith("disconnected (the shop is closed)")
     assert finding.endswith(CONNECT)
 
 
-def test_doctor_fails_where_something_must_be_mended(here: Headway, tmp_path: Path) -> None:
+def test_doctor_fails_if_something_must_be_repaired(
+    headway_in_process: Headway, tmp_path: Path
+) -> None:
     (tmp_path / "headway.toml").write_text('HEADWAY_WEB_HOST = "127.0.0.1"\n')
-    done = here("doctor", "--json", DATABASE_URL="postgresql://me:x@127.0.0.1:1/shop")
-    assert done.code == 1
-    lines = {each["subject"]: each for each in done.object()["lines"]}
+    result = headway_in_process(
+        "doctor", "--json", DATABASE_URL="postgresql://me:x@127.0.0.1:1/shop"
+    )
+    assert result.code == 1
+    lines = {line["subject"]: line for line in result.object()["lines"]}
     assert lines["database"]["verdict"] == "fail"
     assert "does not answer" in lines["database"]["finding"]
-    in_force = {each["name"]: each for each in done.object()["settings"]}
-    assert in_force["HEADWAY_WEB_HOST"]["source"] == "headway.toml"
+    settings_by_name = {setting["name"]: setting for setting in result.object()["settings"]}
+    assert settings_by_name["HEADWAY_WEB_HOST"]["source"] == "headway.toml"
 
 
-def test_doctor_names_who_runs_with_other_settings_or_a_clock_that_is_off(
+def test_doctor_names_processes_with_other_settings_or_a_wrong_clock(
     on_database: Headway, pool: ConnectionPool
 ) -> None:
     assert findings(on_database("doctor", "--json"), "processes") == [
@@ -323,18 +327,18 @@ def test_doctor_names_who_runs_with_other_settings_or_a_clock_that_is_off(
     processes.see(Presence(verb="worker", settings=mine, host="one", pid=1), SystemClock())
     other = {**mine, "policy": "other", "markup": "other"}
     processes.see(Presence(verb="run", settings=other, host="two", pid=2, version="0"), late)
-    done = on_database("doctor", "--json")
-    assert done.code == 1
-    who, versions, settings = findings(done, "processes")
-    assert who == ("ok", "1 worker on one, 1 run on two")
+    result = on_database("doctor", "--json")
+    assert result.code == 1
+    hosts, versions, settings = findings(result, "processes")
+    assert hosts == ("ok", "1 worker on one, 1 run on two")
     assert versions == ("warn", f"some run headway 0, here is {__version__}; upgrade them too")
     assert settings[0] == "fail"
     assert "run two:2 has other settings than here: policy, markup; two depl" in settings[1]
-    off = [finding for _, finding in findings(done, "clock") if "of two" in finding]
+    off = [finding for _, finding in findings(result, "clock") if "of two" in finding]
     assert "-60." in off[0] or "-59." in off[0]
 
 
-def test_an_upgrade_is_refused_beside_older_processes_that_cannot_live_with_it(
+def test_an_upgrade_is_refused_while_incompatible_older_processes_run(
     on_database: Headway, pool: ConnectionPool, execute: Execute
 ) -> None:
     baseline = load()[0]
@@ -345,21 +349,21 @@ def test_an_upgrade_is_refused_beside_older_processes_that_cannot_live_with_it(
     execute(table.group())
     old = Presence(verb="worker", settings={}, host="one", pid=1, migrations_known=breaking - 1)
     Processes(pool).see(old, SystemClock())
-    message = on_database("db", "upgrade").complaint(2)
+    message = on_database("db", "upgrade").error(2)
     assert "worker one:1 runs headway" in message
     assert "--anyway" in message
     execute("DROP TABLE processes")
     assert on_database("db", "upgrade", "--json").object()["version"] == len(load())
 
 
-def test_doctor_lists_the_known_settings_when_one_is_unknown(here: Headway) -> None:
-    done = here("doctor", HEADWAY_ZEBRA="1")
-    assert done.code == 1
-    assert "unknown setting HEADWAY_ZEBRA" in done.out
-    assert "SYNC_BACKOFF_BASE_HOURS" in done.out
+def test_doctor_lists_the_known_settings_when_one_is_unknown(headway_in_process: Headway) -> None:
+    result = headway_in_process("doctor", HEADWAY_ZEBRA="1")
+    assert result.code == 1
+    assert "unknown setting HEADWAY_ZEBRA" in result.out
+    assert "SYNC_BACKOFF_BASE_HOURS" in result.out
 
 
-def test_the_schema_goes_up_and_down_and_says_where_it_is(on_database: Headway) -> None:
+def test_the_schema_is_upgraded_downgraded_and_its_version_reported(on_database: Headway) -> None:
     assert on_database("db", "status", "--json").object()["pending"] == []
     down = on_database("db", "downgrade", "--to", "0", "--yes", "--json").object()
     assert down["version"] == 0
@@ -370,39 +374,39 @@ def test_the_schema_goes_up_and_down_and_says_where_it_is(on_database: Headway) 
     assert on_database("status").code == 0
 
 
-def test_a_downgrade_without_anybody_to_ask_is_refused(on_database: Headway) -> None:
-    said = on_database("db", "downgrade", "--to", "0").complaint(2)
-    assert "add --yes" in said
+def test_a_downgrade_without_a_terminal_needs_yes(on_database: Headway) -> None:
+    message = on_database("db", "downgrade", "--to", "0").error(2)
+    assert "add --yes" in message
     assert on_database("status").code == 0
 
 
 @pytest.mark.parametrize(("answer", "is_done"), ((b"n\n", False), (b"y\n", True)))
-def test_a_downgrade_asks_the_person_at_the_terminal(
+def test_a_downgrade_asks_for_confirmation_at_a_terminal(
     database: str,
     pool: ConnectionPool,
     answer: bytes,
     is_done: bool,  # noqa: FBT001 - a table
 ) -> None:
-    ours, theirs = pty.openpty()
+    terminal, stdin = pty.openpty()
     with subprocess.Popen(
         [Path(sys.executable).with_name("headway"), "db", "downgrade", "--to", "0"],
         env={**os.environ, "DATABASE_URL": database},
-        stdin=theirs,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-    ) as asked:
-        os.write(ours, answer)
-        _, said = asked.communicate()
-    os.close(ours)
-    os.close(theirs)
-    assert b"Go from migration" in said
-    assert (asked.returncode == 0) is is_done
+    ) as process:
+        os.write(terminal, answer)
+        _, stderr = process.communicate()
+    os.close(terminal)
+    os.close(stdin)
+    assert b"Go from migration" in stderr
+    assert (process.returncode == 0) is is_done
     with pool.connection() as connection:
         row = connection.execute("SELECT to_regclass('product_sync_schedule') IS NULL").fetchone()
     assert row == (is_done,)
 
 
-def test_commands_join_a_headway_that_is_running_on_its_clock(
+def test_commands_use_the_database_and_clock_of_a_running_headway(
     headway: Headway,
     postgres: EmbeddedServer,
     pool: ConnectionPool,
@@ -415,31 +419,29 @@ def test_commands_join_a_headway_that_is_running_on_its_clock(
     execute("UPDATE call_ledger SET limit_key = 'boeing:demo'")
     name = pool.conninfo.rpartition("/")[2].partition("?")[0]
     starts = {"start": clock.start.isoformat(), "origin_s": clock.origin_s}
-    note = {"database": name, "clock": {"speed": 60, **starts}, "boeing_client_id": "demo"}
+    announcement = {"database": name, "clock": {"speed": 60, **starts}, "boeing_client_id": "demo"}
     minutes = {"free": 120, "starter": 60, "growth": 60, "pro": 30}
     own = tmp_path / "own"
-    postgres.announce(note | {"data_dir": str(own), "intervals_min": minutes})
+    postgres.announce(announcement | {"data_dir": str(own), "intervals_min": minutes})
     token = tmp_path / "token"
     token.write_text("hunter2")
     folder = {"HEADWAY_DATA_DIR": str(postgres.data_dir)}
     try:
-        seen = headway("status", "--json", **folder).object()
+        status = headway("status", "--json", **folder).object()
         connect = ("connect", SHOP, "--seller", "acme", "--no-check", "--token-file", str(token))
         assert headway(*connect, **folder).code == 0
         tier = headway("tier", "acme", "pro", "--json", **folder).object()
     finally:
         postgres.announce({})
-    assert seen["database"] == "the headway that is running now"
-    assert seen["overview"]["counts"]["total"] == 1
-    assert seen["overview"]["spent"]["day_count"] == 1, "the calls of the demo's own credential"
-    assert datetime.fromisoformat(seen["overview"]["now"]).year == 2031
+    assert status["database"] == "the headway that is running now"
+    assert status["overview"]["counts"]["total"] == 1
+    assert status["overview"]["spent"]["day_count"] == 1, "the calls of the demo's own credential"
+    assert datetime.fromisoformat(status["overview"]["now"]).year == 2031
     assert (own / "secret.key").exists(), "where the running one can read it"
     assert tier["interval_min"] == 30, "as often as the running one looks"
 
 
-def test_a_command_on_the_embedded_database_brings_it_up_to_date(
-    headway: Headway, data_dir: Path
-) -> None:
-    done = headway("check", "--json", HEADWAY_DATA_DIR=str(data_dir))
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["database"] == f"embedded in {data_dir}"
+def test_a_command_migrates_the_embedded_database(headway: Headway, data_dir: Path) -> None:
+    result = headway("check", "--json", HEADWAY_DATA_DIR=str(data_dir))
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["database"] == f"embedded in {data_dir}"

@@ -1,4 +1,4 @@
-"""`headway connect` with a link: what it prints, and what it refuses to begin without."""
+"""`headway connect` with a link: what it prints, and which settings it needs."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -13,6 +13,7 @@ from headway.clock import SystemClock
 from headway.core.accounts.jobs import PlatformName
 from headway.providers.vault import open_vault
 from headway.store.accounts.oauth_flows import OAuthFlows
+from headway_lab.platforms import ETSY, SHOPIFY
 
 Headway = Callable[..., Any]
 SETTINGS = {
@@ -25,18 +26,18 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize(
-    ("words", "platform"),
-    ((("etsy",), PlatformName.ETSY), (("Foo.myshopify.com", "--link"), PlatformName.SHOPIFY)),
+    ("arguments", "platform"),
+    ((("etsy",), ETSY), (("Foo.myshopify.com", "--link"), SHOPIFY)),
 )
 def test_a_link_holds_a_link_code_for_that_seller(
     on_database: Headway,
     pool: ConnectionPool,
     tmp_path: Path,
-    words: tuple[str, ...],
+    arguments: tuple[str, ...],
     platform: PlatformName,
 ) -> None:
-    told = on_database("connect", *words, "--seller", "acme", "--json", **SETTINGS).object()
-    link = urlsplit(told["link"])
+    reply = on_database("connect", *arguments, "--seller", "acme", "--json", **SETTINGS).object()
+    link = urlsplit(reply["link"])
     query = parse_qs(link.query)
     assert (link.netloc, link.path) == ("headway.example", f"/connect/{platform}")
     assert query["seller"] == ["acme"]
@@ -49,28 +50,28 @@ def test_a_link_holds_a_link_code_for_that_seller(
         now=now,
     )
     assert flow is not None
-    shop = {PlatformName.SHOPIFY: "foo.myshopify.com"}.get(platform, "")
+    shop = {SHOPIFY: "foo.myshopify.com"}.get(platform, "")
     assert (flow.user_id, flow.shop) == ("acme", shop)
     assert len(open_vault(None, tmp_path / "none").decrypt(flow.verifier)) >= 43
 
 
-def test_a_person_is_told_how_long_it_works_and_what_etsy_must_know(on_database: Headway) -> None:
-    said = on_database("connect", "etsy", "--seller", "acme", **SETTINGS).out
-    assert said.startswith("https://headway.example/connect/etsy?seller=acme&ticket=")
-    assert "it works once, until" in said
-    assert "https://headway.example/connect/etsy/callback" in said
+def test_the_output_shows_the_expiry_and_the_callback_url(on_database: Headway) -> None:
+    output = on_database("connect", "etsy", "--seller", "acme", **SETTINGS).out
+    assert output.startswith("https://headway.example/connect/etsy?seller=acme&ticket=")
+    assert "it works once, until" in output
+    assert "https://headway.example/connect/etsy/callback" in output
 
 
-def test_what_is_not_set_is_named_before_anybody_is_sent_away(
+def test_missing_settings_are_named_and_no_link_is_created(
     on_database: Headway, pool: ConnectionPool
 ) -> None:
-    said = on_database("connect", "etsy", "--seller", "acme").complaint(2)
+    message = on_database("connect", "etsy", "--seller", "acme").error(2)
     for name in ("PUBLIC_URL", "ETSY_KEYSTRING", "ETSY_SHARED_SECRET"):
-        assert f"HEADWAY_{name}" in said
+        assert f"HEADWAY_{name}" in message
     link = ("connect", "foo.myshopify.com", "--link", "--seller", "acme")
-    said = on_database(*link, HEADWAY_PUBLIC_URL="https://x").complaint(2)
-    assert "HEADWAY_SHOPIFY_CLIENT_ID and HEADWAY_SHOPIFY_CLIENT_SECRET" in said
-    odd = {**SETTINGS, "HEADWAY_PUBLIC_URL": "headway.example"}
-    said = on_database("connect", "etsy", "--seller", "acme", **odd).complaint(2)
-    assert "HEADWAY_PUBLIC_URL must be an address" in said
+    message = on_database(*link, HEADWAY_PUBLIC_URL="https://x").error(2)
+    assert "HEADWAY_SHOPIFY_CLIENT_ID and HEADWAY_SHOPIFY_CLIENT_SECRET" in message
+    invalid = {**SETTINGS, "HEADWAY_PUBLIC_URL": "headway.example"}
+    message = on_database("connect", "etsy", "--seller", "acme", **invalid).error(2)
+    assert "HEADWAY_PUBLIC_URL must be an address" in message
     assert OAuthFlows(pool).secrets() == []

@@ -1,4 +1,4 @@
-"""What the doctor says of a deployment: our rights, the broker, files; with real servers."""
+"""The doctor checks database rights, the broker and files, with real servers."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -11,8 +11,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from psycopg_pool import ConnectionPool
 
-from headway.cli.doctor_broker import judge
-from headway.cli.doctor_database import examine_server
+from headway.cli.doctor_checks import examine_server, judge_broker
 from headway.clock import SystemClock
 from headway.runners.broker_probe import BrokerFacts
 from headway.runners.valkey import EmbeddedValkey
@@ -26,30 +25,30 @@ Execute = Callable[..., None]
 ROLE, OTHER = "shop_owner", "shop_guest"
 
 
-def findings(done: Any, subject: str) -> list[tuple[str, str]]:
-    lines = done.object()["lines"]
-    return [(each["verdict"], each["finding"]) for each in lines if each["subject"] == subject]
+def findings(result: Any, subject: str) -> list[tuple[str, str]]:
+    lines = result.object()["lines"]
+    return [(line["verdict"], line["finding"]) for line in lines if line["subject"] == subject]
 
 
 @pytest.fixture
 def as_role(postgres: EmbeddedServer, execute: Execute, database: str) -> Iterator[Any]:
     """Make a role, and return the address of this test's database for it."""
-    made: list[str] = []
+    created: list[str] = []
 
     def make(name: str) -> str:
         execute(f"CREATE ROLE {name} LOGIN PASSWORD 'pass'")
-        made.append(name)
+        created.append(name)
         return make_conninfo(database, user=name, password="pass")
 
     yield make
-    for name in reversed(made):
+    for name in reversed(created):
         execute(f"DROP OWNED BY {name} CASCADE")
         execute(f"DROP ROLE {name}")
 
 
 @pytest.fixture
 def owned(as_role: Any, execute: Execute) -> str:
-    """Let an ordinary role own this test's tables."""
+    """Make an ordinary role the owner of this test's tables."""
     dsn = str(as_role(ROLE))
     execute("DROP SCHEMA public CASCADE")
     execute(f"CREATE SCHEMA public AUTHORIZATION {ROLE}")
@@ -59,58 +58,63 @@ def owned(as_role: Any, execute: Execute) -> str:
     return dsn
 
 
-def test_an_ordinary_role_that_owns_its_tables_is_well(on_database: Headway, owned: str) -> None:
-    done = on_database("doctor", "--json", DATABASE_URL=owned)
-    assert done.code == 0, done.out
-    ((verdict, finding),) = findings(done, "rights")
-    assert (verdict, "the wall between sellers holds" in finding) == ("ok", True)
-    assert findings(done, "connection") == [("ok", "nothing stands between us and the server")]
+def test_an_ordinary_role_that_owns_its_tables_is_ok(on_database: Headway, owned: str) -> None:
+    result = on_database("doctor", "--json", DATABASE_URL=owned)
+    assert result.code == 0, result.out
+    ((verdict, finding),) = findings(result, "rights")
+    assert (verdict, "tenant isolation works" in finding) == ("ok", True)
+    assert findings(result, "connection") == [("ok", "nothing stands between us and the server")]
 
 
-def test_a_superuser_is_warned_of(on_database: Headway) -> None:
+def test_a_superuser_gets_a_warning(on_database: Headway) -> None:
     ((verdict, finding),) = findings(on_database("doctor", "--json"), "rights")
     assert (verdict, "headway is a superuser" in finding) == ("warn", True)
     assert "CREATE ROLE headway LOGIN" in finding
 
 
-def test_a_role_without_rights_is_told_whom_to_be(
+def test_a_role_without_rights_is_told_which_user_to_use(
     on_database: Headway, owned: str, as_role: Any, execute: Execute
 ) -> None:
     guest = as_role(OTHER)
-    done = on_database("doctor", "--json", DATABASE_URL=guest)
-    (verdict, finding), *_ = findings(done, "rights")
-    assert (done.code, verdict) == (1, "fail")
+    result = on_database("doctor", "--json", DATABASE_URL=guest)
+    (verdict, finding), *_ = findings(result, "rights")
+    assert (result.code, verdict) == (1, "fail")
     assert f"{OTHER} may use no schema" in finding
     assert "connect as the user who ran headway db upgrade" in finding
-    assert findings(done, "migrations") == [], "what it cannot see is not missing"
+    assert findings(result, "migrations") == [], "what it cannot see is not missing"
     execute(f"GRANT USAGE ON SCHEMA public TO {OTHER}")
     (_, finding), *_ = findings(on_database("doctor", "--json", DATABASE_URL=guest), "rights")
     assert f"{OTHER} cannot use" in finding
     execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {OTHER}")
-    (verdict, hidden), *_ = findings(on_database("doctor", "--json", DATABASE_URL=guest), "rights")
-    assert (verdict, "product_sync_schedule" in hidden or "access_keys" in hidden) == ("fail", True)
+    (verdict, policies), *_ = findings(
+        on_database("doctor", "--json", DATABASE_URL=guest), "rights"
+    )
+    assert (verdict, "product_sync_schedule" in policies or "access_keys" in policies) == (
+        "fail",
+        True,
+    )
 
 
-def test_rights_that_an_owner_lacks_are_named_with_the_grant(
+def test_missing_rights_are_named_with_the_grant_to_run(
     on_database: Headway, owned: str, execute: Execute, database: str
 ) -> None:
     name = psycopg.conninfo.conninfo_to_dict(database)["dbname"]
     execute(f"REVOKE headway_seller FROM {ROLE}")
     execute(f"REVOKE TEMPORARY ON DATABASE {name} FROM PUBLIC")
     execute(f"REVOKE CREATE ON SCHEMA public FROM {ROLE}")
-    done = on_database("doctor", "--json", DATABASE_URL=owned)
-    found = findings(done, "rights")
-    assert [verdict for verdict, _ in found] == ["fail", "fail", "warn"]
-    assert f"GRANT headway_seller TO {ROLE}" in found[0][1]
-    assert "GRANT TEMPORARY ON DATABASE" in found[1][1]
-    assert "GRANT CREATE ON SCHEMA" in found[2][1]
+    result = on_database("doctor", "--json", DATABASE_URL=owned)
+    rights = findings(result, "rights")
+    assert [verdict for verdict, _ in rights] == ["fail", "fail", "warn"]
+    assert f"GRANT headway_seller TO {ROLE}" in rights[0][1]
+    assert "GRANT TEMPORARY ON DATABASE" in rights[1][1]
+    assert "GRANT CREATE ON SCHEMA" in rights[2][1]
 
 
-def test_a_server_that_is_nearly_full_is_warned_of(pool: ConnectionPool) -> None:
-    found = probe(pool)
-    assert 2 <= found.connections < found.connections_max
-    full = replace(found, connections_max=found.connections)
-    assert [each.verdict for each in examine_server(found, "")] == ["ok", "ok"]
+def test_a_server_with_few_free_connections_gets_a_warning(pool: ConnectionPool) -> None:
+    probed = probe(pool)
+    assert 2 <= probed.connections < probed.connections_max
+    full = replace(probed, connections_max=probed.connections)
+    assert [check.verdict for check in examine_server(probed, "")] == ["ok", "ok"]
     *_, last = examine_server(full, "")
     assert (last.verdict, "put pgbouncer in transaction mode between" in last.finding) == (
         "warn",
@@ -124,48 +128,48 @@ def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedValkey]
         yield server
 
 
-def test_a_broker_that_keeps_messages_is_well_and_one_that_drops_them_is_warned_of(
+def test_a_broker_that_evicts_messages_gets_a_warning(
     on_database: Headway, valkey: EmbeddedValkey
 ) -> None:
-    done = on_database("doctor", "--json", HEADWAY_BROKER_URL=valkey.url)
-    assert done.code == 0, done.out
-    ((verdict, finding),) = findings(done, "broker")
+    result = on_database("doctor", "--json", HEADWAY_BROKER_URL=valkey.url)
+    assert result.code == 0, result.out
+    ((verdict, finding),) = findings(result, "broker")
     assert (verdict, finding.startswith("Valkey ")) == ("ok", True)
     assert "comes again after 600 s" in finding
-    ((verdict, finding),) = findings(done, "secret key")
+    ((verdict, finding),) = findings(result, "secret key")
     assert (verdict, "set HEADWAY_SECRET_KEY, the same on all" in finding) == ("warn", True)
     with valkey.client() as client:
         client.config_set("maxmemory-policy", "allkeys-lru")
         client.config_set("maxmemory", client.info("memory")["used_memory"] + 10_000)
         try:
-            done = on_database("doctor", "--json", HEADWAY_BROKER_URL=valkey.url)
+            result = on_database("doctor", "--json", HEADWAY_BROKER_URL=valkey.url)
         finally:
             client.config_set("maxmemory", 0)
             client.config_set("maxmemory-policy", "noeviction")
-    (_, policy), (_, memory) = findings(done, "broker")
-    assert (done.code, "allkeys-lru" in policy) == (0, True)
+    (_, policy), (_, memory) = findings(result, "broker")
+    assert (result.code, "allkeys-lru" in policy) == (0, True)
     assert "CONFIG SET maxmemory-policy noeviction" in policy
     assert "of its memory is used" in memory
 
 
-def test_a_broker_that_is_a_replica_or_may_not_be_asked_is_told_apart(
+def test_a_replica_and_a_denied_info_command_are_reported(
     on_database: Headway, valkey: EmbeddedValkey
 ) -> None:
     with valkey.client() as client:
         client.execute_command("REPLICAOF", "127.0.0.1", "1")
         try:
-            done = on_database("doctor", "--json", HEADWAY_BROKER_URL=valkey.url)
+            result = on_database("doctor", "--json", HEADWAY_BROKER_URL=valkey.url)
         finally:
             client.execute_command("REPLICAOF", "NO", "ONE")
-        ((verdict, finding),) = findings(done, "broker")
-        assert (done.code, verdict, "a replica" in finding) == (1, "fail", True)
+        ((verdict, finding),) = findings(result, "broker")
+        assert (result.code, verdict, "a replica" in finding) == (1, "fail", True)
         client.acl_setuser(
             "worker", enabled=True, passwords=["+hunter2"], keys=["*"], commands=["+@all", "-info"]
         )
     url = valkey.url.replace(valkey.url.partition("@")[0], "redis://worker:hunter2")
-    done = on_database("doctor", "--json", HEADWAY_BROKER_URL=url)
-    ((verdict, finding),) = findings(done, "broker")
-    assert (done.code, verdict, "may not run INFO" in finding) == (0, "warn", True)
+    result = on_database("doctor", "--json", HEADWAY_BROKER_URL=url)
+    ((verdict, finding),) = findings(result, "broker")
+    assert (result.code, verdict, "may not run INFO" in finding) == (0, "warn", True)
     wrong = on_database("doctor", "--json", HEADWAY_BROKER_URL=url.replace("hunter2", "hunter3"))
     ((verdict, finding),) = findings(wrong, "broker")
     assert (wrong.code, verdict, "hunter" in wrong.out) == (1, "fail", False)
@@ -173,24 +177,24 @@ def test_a_broker_that_is_a_replica_or_may_not_be_asked_is_told_apart(
 
 
 @pytest.mark.parametrize(
-    ("facts", "said"),
+    ("facts", "message"),
     (
         ({"version": "5.0.14"}, "older than 6.2"),
         ({"version": "7.2.4", "is_cluster": True}, "a cluster, which Celery cannot use"),
     ),
 )
-def test_a_broker_that_celery_does_not_fit_is_named(facts: dict[str, Any], said: str) -> None:
-    (line,) = judge(BrokerFacts(name="Redis", policy="noeviction", **facts))
-    assert said in line.finding
+def test_a_broker_that_celery_cannot_use_is_reported(facts: dict[str, Any], message: str) -> None:
+    (line,) = judge_broker(BrokerFacts(name="Redis", policy="noeviction", **facts))
+    assert message in line.finding
 
 
-def test_a_broker_without_what_speaks_to_it_is_told_what_to_install(
+def test_a_broker_without_celery_names_the_package_to_install(
     on_database: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "celery", None)
-    done = on_database("doctor", "--json", HEADWAY_BROKER_URL="redis://127.0.0.1:9/0")
-    ((verdict, finding),) = findings(done, "broker")
-    assert (done.code, verdict) == (1, "fail")
+    result = on_database("doctor", "--json", HEADWAY_BROKER_URL="redis://127.0.0.1:9/0")
+    ((verdict, finding),) = findings(result, "broker")
+    assert (result.code, verdict) == (1, "fail")
     assert "pip install 'headway[scale]'" in finding
 
 
@@ -199,28 +203,28 @@ def test_without_a_broker_nothing_is_missing(on_database: Headway) -> None:
     assert (verdict, "headway run needs none" in finding) == ("ok", True)
 
 
-def test_files_that_others_may_read_are_named_with_what_to_run(
+def test_files_that_others_can_read_are_reported_with_the_command_to_run(
     on_database: Headway, tmp_path: Path
 ) -> None:
     folder = tmp_path / "none"
     folder.mkdir(mode=0o700)
     (folder / "secret.key").touch(mode=0o600)
-    done = on_database("doctor", "--json")
-    assert [findings(done, each)[0][0] for each in ("folder", "secret key")] == ["ok", "ok"]
+    result = on_database("doctor", "--json")
+    assert [findings(result, subject)[0][0] for subject in ("folder", "secret key")] == ["ok", "ok"]
     folder.chmod(0o755)
     (folder / "secret.key").chmod(0o640)
-    done = on_database("doctor", "--json")
-    assert done.code == 1
-    assert findings(done, "folder")[0][1].endswith(f"run: chmod go-rwx {folder}")
-    ((verdict, finding),) = findings(done, "secret key")
+    result = on_database("doctor", "--json")
+    assert result.code == 1
+    assert findings(result, "folder")[0][1].endswith(f"run: chmod go-rwx {folder}")
+    ((verdict, finding),) = findings(result, "secret key")
     assert (verdict, finding.endswith(f"run: chmod 600 {folder}/secret.key")) == ("fail", True)
 
 
-def test_a_standby_is_told_from_the_primary(
+def test_a_standby_server_is_reported(
     on_database: Headway, pool: ConnectionPool, database: str
 ) -> None:
     dsn = make_conninfo(database, options="-c default_transaction_read_only=on")
-    done = on_database("doctor", "--json", DATABASE_URL=dsn)
-    ((verdict, finding),) = findings(done, "writing")
-    assert (done.code, verdict) == (1, "fail")
+    result = on_database("doctor", "--json", DATABASE_URL=dsn)
+    ((verdict, finding),) = findings(result, "writing")
+    assert (result.code, verdict) == (1, "fail")
     assert "point DATABASE_URL at the primary" in finding

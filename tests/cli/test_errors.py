@@ -1,4 +1,4 @@
-"""Expected trouble is one line that says what to do, and an exit code; nothing is half-done."""
+"""An expected failure is one line that says what to do, and an exit code; nothing is changed."""
 
 import contextlib
 import fcntl
@@ -28,88 +28,92 @@ with EmbeddedServer(Path(sys.argv[1]), clock=SystemClock()):
 """
 
 
-def test_an_unknown_setting_is_named_with_its_likeness(headway: Headway) -> None:
-    said = headway("status", HEADWAY_POLCY="rolling").complaint(2)
-    assert "unknown setting HEADWAY_POLCY; did you mean HEADWAY_POLICY?" in said
+def test_an_unknown_setting_is_named_with_a_suggestion(headway: Headway) -> None:
+    message = headway("status", HEADWAY_POLCY="rolling").error(2)
+    assert "unknown setting HEADWAY_POLCY; did you mean HEADWAY_POLICY?" in message
 
 
 def test_an_unknown_setting_of_the_file_is_named_with_the_file(
-    here: Headway, tmp_path: Path
+    headway_in_process: Headway, tmp_path: Path
 ) -> None:
     (tmp_path / "headway.toml").write_text('HEADWAY_POLCY = "rolling"\n')
-    said = here("status").complaint(2)
-    assert "headway.toml: unknown setting HEADWAY_POLCY" in said
+    message = headway_in_process("status").error(2)
+    assert "headway.toml: unknown setting HEADWAY_POLCY" in message
 
 
-def test_a_file_that_is_not_toml_is_named(here: Headway, tmp_path: Path) -> None:
+def test_a_file_that_is_not_toml_is_named(headway_in_process: Headway, tmp_path: Path) -> None:
     (tmp_path / "headway.toml").write_text("HEADWAY_POLICY rolling\n")
-    assert "headway.toml: " in here("status").complaint(2)
+    assert "headway.toml: " in headway_in_process("status").error(2)
 
 
-def test_a_value_out_of_bounds_is_named(here: Headway) -> None:
-    assert "SYNC_BATCH_SIZE" in here("status", SYNC_BATCH_SIZE="11").complaint(2)
+def test_a_value_out_of_bounds_is_named(headway_in_process: Headway) -> None:
+    assert "SYNC_BATCH_SIZE" in headway_in_process("status", SYNC_BATCH_SIZE="11").error(2)
 
 
-def test_a_malformed_address_is_refused_without_showing_its_password(here: Headway) -> None:
+def test_a_malformed_address_is_refused_without_showing_its_password(
+    headway_in_process: Headway,
+) -> None:
     url = "postgresql://me:hunter2/secret@db.example:5432/shop"
-    said = here("status", DATABASE_URL=url).complaint(2)
-    assert "DATABASE_URL cannot be read; write it as postgresql://" in said
-    assert "hunter2" not in said
+    message = headway_in_process("status", DATABASE_URL=url).error(2)
+    assert "DATABASE_URL cannot be read; write it as postgresql://" in message
+    assert "hunter2" not in message
 
 
-def test_a_port_where_nobody_listens_is_named(here: Headway, database: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+def test_a_port_without_a_server_is_named(headway_in_process: Headway, database: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
     url = f"postgresql://me:hunter2@127.0.0.1:{port}/shop"
-    said = here("status", DATABASE_URL=url).complaint(3)
-    assert f"127.0.0.1:{port}/shop does not answer; start PostgreSQL there" in said
-    assert "hunter2" not in said
+    message = headway_in_process("status", DATABASE_URL=url).error(3)
+    assert f"127.0.0.1:{port}/shop does not answer; start PostgreSQL there" in message
+    assert "hunter2" not in message
 
 
-def test_a_wrong_password_is_told(here: Headway, database: str) -> None:
+def test_a_wrong_password_is_reported(headway_in_process: Headway, database: str) -> None:
     before, _, after = database.partition("@")
     url = f"{before.rpartition(':')[0]}:hunter2@{after}"
-    said = here("status", DATABASE_URL=url).complaint(2)
-    assert "refuses this user or password; correct DATABASE_URL" in said
-    assert "hunter2" not in said
+    message = headway_in_process("status", DATABASE_URL=url).error(2)
+    assert "refuses this user or password; correct DATABASE_URL" in message
+    assert "hunter2" not in message
 
 
-def test_a_missing_database_is_told(here: Headway, database: str) -> None:
+def test_a_missing_database_is_reported(headway_in_process: Headway, database: str) -> None:
     before, _, after = database.rpartition("/")
     url = f"{before}/no_such_shop?{after.partition('?')[2]}"
-    said = here("status", DATABASE_URL=url).complaint(2)
-    assert "/no_such_shop has no such database or user" in said
+    message = headway_in_process("status", DATABASE_URL=url).error(2)
+    assert "/no_such_shop has no such database or user" in message
 
 
-def test_a_database_without_tables_is_told_what_to_run(
-    here: Headway, postgres: EmbeddedServer
+def test_a_database_without_tables_names_the_command_to_run(
+    headway_in_process: Headway, postgres: EmbeddedServer
 ) -> None:
     postgres.ensure_database("test_cli_bare")
     try:
-        said = here("status", DATABASE_URL=postgres.dsn("test_cli_bare")).complaint(3)
-        assert "run: headway db upgrade" in said
+        message = headway_in_process("status", DATABASE_URL=postgres.dsn("test_cli_bare")).error(3)
+        assert "run: headway db upgrade" in message
     finally:
         postgres.drop_database("test_cli_bare")
 
 
 @pytest.mark.parametrize("folder", ("/dev/null/data", "/proc/data"))
-def test_a_folder_that_cannot_be_written_is_named(here: Headway, folder: str) -> None:
-    said = here("status", HEADWAY_DATA_DIR=folder).complaint(2)
-    assert folder in said
-    assert "set HEADWAY_DATA_DIR to a folder you may write to" in said
+def test_a_folder_that_cannot_be_written_is_named(headway_in_process: Headway, folder: str) -> None:
+    message = headway_in_process("status", HEADWAY_DATA_DIR=folder).error(2)
+    assert folder in message
+    assert "set HEADWAY_DATA_DIR to a folder you may write to" in message
 
 
-def test_a_folder_that_another_headway_holds_is_told(here: Headway, data_dir: Path) -> None:
+def test_a_folder_in_use_by_another_headway_is_reported(
+    headway_in_process: Headway, data_dir: Path
+) -> None:
     data_dir.mkdir()
     handle = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        said = here("status", HEADWAY_DATA_DIR=str(data_dir)).complaint(2)
+        message = headway_in_process("status", HEADWAY_DATA_DIR=str(data_dir)).error(2)
     finally:
         os.close(handle)
-    assert f"{data_dir} is in use by another headway" in said
-    assert "stop it or set HEADWAY_DATA_DIR" in said
-    assert [each.name for each in data_dir.iterdir()] == ["lock"]
+    assert f"{data_dir} is in use by another headway" in message
+    assert "stop it or set HEADWAY_DATA_DIR" in message
+    assert [path.name for path in data_dir.iterdir()] == ["lock"]
 
 
 @pytest.fixture
@@ -127,10 +131,10 @@ def killed_run(data_dir: Path) -> Path:
     return data_dir
 
 
-def test_the_leftovers_of_a_killed_run_stop_nobody(headway: Headway, killed_run: Path) -> None:
+def test_a_command_works_after_a_run_was_killed(headway: Headway, killed_run: Path) -> None:
     assert (killed_run / "server.json").exists()
-    done = headway("check", HEADWAY_DATA_DIR=str(killed_run))
-    assert done.code == 0, done.err
+    result = headway("check", HEADWAY_DATA_DIR=str(killed_run))
+    assert result.code == 0, result.err
     assert find_running(killed_run) is None
     assert not (killed_run / "server.json").exists()
 
@@ -138,10 +142,10 @@ def test_the_leftovers_of_a_killed_run_stop_nobody(headway: Headway, killed_run:
 def test_a_port_in_use_is_named_by_the_demo_before_anything_starts(
     headway: Headway, tmp_path: Path
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        said = headway("demo", "--port", str(port)).complaint(2)
-    assert str(port) in said
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        message = headway("demo", "--port", str(port)).error(2)
+    assert str(port) in message
     assert not (tmp_path / "none").exists()
 
 
@@ -160,10 +164,10 @@ def test_a_misused_command_points_to_its_help(
     capsys: pytest.CaptureFixture[str], arguments: list[str], hint: str
 ) -> None:
     assert main(arguments) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("headway: ")
-    assert said.endswith(f"{hint}\n")
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert message.startswith("headway: ")
+    assert message.endswith(f"{hint}\n")
+    assert message.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -176,7 +180,7 @@ def test_a_misused_command_points_to_its_help(
         (["explain"], "'SKU|JOB'"),
     ),
 )
-def test_a_bad_or_missing_value_is_told_with_its_option(
+def test_a_bad_or_missing_value_is_reported_with_its_option(
     capsys: pytest.CaptureFixture[str], arguments: list[str], culprit: str
 ) -> None:
     assert main(arguments) == 2
@@ -184,12 +188,12 @@ def test_a_bad_or_missing_value_is_told_with_its_option(
 
 
 def test_with_json_a_failure_is_also_an_object_on_stdout(headway: Headway) -> None:
-    done = headway("status", "--json", HEADWAY_POLICY="sometimes")
-    said = done.complaint(2)
-    assert done.object() == {"error": said.removeprefix("headway: "), "exit_code": 2}
+    result = headway("status", "--json", HEADWAY_POLICY="sometimes")
+    message = result.error(2)
+    assert result.object() == {"error": message.removeprefix("headway: "), "exit_code": 2}
 
 
-def test_a_reader_that_has_enough_is_no_error(database: str) -> None:
+def test_a_closed_pipe_is_not_an_error(database: str) -> None:
     program = Path(sys.executable).with_name("headway")
     with subprocess.Popen(
         [program, "doctor"],
@@ -212,12 +216,12 @@ def test_ctrl_c_ends_a_command_quietly_and_leaves_nothing_running(data_dir: Path
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    ) as running:
-        assert running.stdout is not None
-        assert "demo" in running.stdout.readline()
-        running.send_signal(signal.SIGINT)
-        _, complaint = running.communicate()
-    assert "Traceback" not in complaint
+    ) as process:
+        assert process.stdout is not None
+        assert "demo" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate()
+    assert "Traceback" not in stderr
     assert processes_of(data_dir) == []
 
 
@@ -229,18 +233,18 @@ def test_a_command_stops_the_server_it_started(headway: Headway, data_dir: Path)
 
 def processes_of(folder: Path) -> list[str]:
     """Return the command lines that name this folder."""
-    found = []
+    command_lines = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # it ended meanwhile
-            found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-    return [each for each in found if str(folder) in each]
+            command_lines.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return [line for line in command_lines if str(folder) in line]
 
 
-def test_two_commands_at_once_take_turns_on_the_embedded_database(data_dir: Path) -> None:
+def test_concurrent_commands_on_the_embedded_database_all_succeed(data_dir: Path) -> None:
     program = Path(sys.executable).with_name("headway")
     environment = {**os.environ, "HEADWAY_DATA_DIR": str(data_dir)}
-    running = [
+    processes = [
         subprocess.Popen([program, "db", "status"], env=environment, stdout=subprocess.DEVNULL)
         for _ in range(3)
     ]
-    assert [each.wait() for each in running] == [0, 0, 0]
+    assert [process.wait() for process in processes] == [0, 0, 0]

@@ -1,4 +1,4 @@
-"""hold, approve, reject, rollback and revive as a person types them."""
+"""The commands hold, approve, reject, rollback and revive."""
 
 import json
 from collections.abc import Callable
@@ -23,14 +23,14 @@ SELECT user_id, sku, desired ->> 'price', held_reason FROM listing_state ORDER B
 """
 
 
-def shows(price: str, **more: Any) -> str:
+def state_json(price: str, **more: Any) -> str:
     state = {"price": price, "cost": "8", "currency": "USD", "compare_at": None}
     return json.dumps(state | {"quantities": {"Miami": 5}} | more)
 
 
 @pytest.fixture
 def put(pool: ConnectionPool, execute: Execute) -> Put:
-    """Enter a listing at 11.00; with a reason, 25.00 (or nothing at all) is proposed for it."""
+    """Add a listing at 11.00; with a reason, its change to a proposed price (or none) is held."""
 
     def enter(
         seller: str, sku: str, reason: str | None = None, proposed: str | None = None
@@ -40,7 +40,14 @@ def put(pool: ConnectionPool, execute: Execute) -> Put:
         execute(
             "INSERT INTO listing_state (user_id, sku, desired, desired_version, held_reason,"
             " held_at, proposed) VALUES (%s, %s, %s, 1, %s, %s, %s)",
-            *(seller, sku, shows("11.00"), reason, reason and NOW, proposed and shows(proposed)),
+            *(
+                seller,
+                sku,
+                state_json("11.00"),
+                reason,
+                reason and NOW,
+                proposed and state_json(proposed),
+            ),
         )
 
     return enter
@@ -55,24 +62,26 @@ def prices(pool: ConnectionPool) -> Callable[[], list[tuple[Any, ...]]]:
     return read
 
 
-def wrote(execute: Execute, sku: str, at: datetime, old: str, new: str) -> None:
+def add_write(execute: Execute, sku: str, at: datetime, old: str, new: str) -> None:
     execute(
         "INSERT INTO sync_audit_log"
         " (user_id, sku, sync_timestamp, event_type, old_value, new_value)"
         " VALUES ('acme', %s, %s, 'shopify_updated', %s, %s)",
-        *(sku, at, shows(old), shows(new)),
+        *(sku, at, state_json(old), state_json(new)),
     )
 
 
-def test_hold_lists_what_waits_with_old_and_new_and_why(on_database: Headway, put: Put) -> None:
+def test_hold_lists_changes_with_old_price_new_price_and_reason(
+    on_database: Headway, put: Put
+) -> None:
     put("acme", "P1", "rises by 127 %", "25.00")
     put("zenith", "P2", "no price was quoted")
-    shown = on_database("hold").out
-    assert "11.00 to 25.00  rises by 127 %" in shown
-    assert "no price was quoted; cannot be approved" in shown
-    only = on_database("hold", "--seller", "zenith", "--json").object()
-    assert [each["sku"] for each in only["held"]] == ["P2"]
-    assert only["has_more"] is False
+    output = on_database("hold").out
+    assert "11.00 to 25.00  rises by 127 %" in output
+    assert "no price was quoted; cannot be approved" in output
+    page = on_database("hold", "--seller", "zenith", "--json").object()
+    assert [change["sku"] for change in page["held"]] == ["P2"]
+    assert page["has_more"] is False
     assert "headway hold --limit 10" in on_database("hold", "--limit", "1").out
 
 
@@ -83,27 +92,27 @@ def test_hold_lists_what_waits_with_old_and_new_and_why(on_database: Headway, pu
         ("rollback", "--since", "2h", "--to", "2h", "--yes"),
     ),
 )  # fmt: skip
-def test_a_misspelt_seller_is_told_and_not_answered_with_nothing(
+def test_a_misspelled_seller_is_an_error(
     on_database: Headway, put: Put, command: tuple[str, ...]
 ) -> None:
     put("acme", "P1", "rises by 127 %", "25.00")
-    said = on_database(*command, "--seller", "acmee").complaint(2)
-    assert said == "headway: there is no seller acmee; did you mean acme?"
-    assert "see: headway shops" in on_database(*command, "--seller", "zzz").complaint(2)
+    message = on_database(*command, "--seller", "acmee").error(2)
+    assert message == "headway: there is no seller acmee; did you mean acme?"
+    assert "see: headway shops" in on_database(*command, "--seller", "zzz").error(2)
 
 
-def test_approve_answers_for_each_part_and_fails_if_one_was_left(
+def test_approve_reports_each_part_and_fails_if_one_was_not_approved(
     on_database: Headway, put: Put, prices: Callable[[], Any]
 ) -> None:
     put("acme", "P1", "rises", "25.00")
     put("acme", "P2")
-    done = on_database("approve", "P1", "P2", "--reason", "checked", "--json")
-    assert done.code == 1
-    told = done.object()
-    assert [(each["sku"], each["said"]) for each in told["listings"]] == [
+    result = on_database("approve", "P1", "P2", "--reason", "checked", "--json")
+    assert result.code == 1
+    reply = result.object()
+    assert [(listing["sku"], listing["message"]) for listing in reply["listings"]] == [
         ("P1", "approved"), ("P2", "nothing is held"),
     ]  # fmt: skip
-    assert (told["done"], told["left"]) == (1, 1)
+    assert (reply["done"], reply["left"]) == (1, 1)
     assert prices() == [("acme", "P1", "25.00", None), ("acme", "P2", "11.00", None)]
     again = on_database("approve", "P1")
     assert (again.code, "nothing is held" in again.out) == (1, True)
@@ -115,12 +124,12 @@ def test_a_part_of_several_sellers_needs_the_seller(
     put("acme", "P1", "rises", "25.00")
     put("zenith", "P1", "rises", "26.00")
     put("zenith", "P2", "rises", "27.00")
-    said = on_database("approve", "P2", "P1").complaint(2)
-    assert said == "headway: P1 is listed by acme, zenith; say whose: name the seller (--seller)"
-    said = on_database("reject", "P2", "--seller", "acme").complaint(2)
-    assert said == "headway: acme does not list P2; it is listed by zenith"
-    said = on_database("revive", "P22").complaint(2)
-    assert said == "headway: no listing has the part number P22; did you mean P2?"
+    message = on_database("approve", "P2", "P1").error(2)
+    assert message == "headway: P1 is listed by acme, zenith; say whose: name the seller (--seller)"
+    message = on_database("reject", "P2", "--seller", "acme").error(2)
+    assert message == "headway: acme does not list P2; it is listed by zenith"
+    message = on_database("revive", "P22").error(2)
+    assert message == "headway: no listing has the part number P22; did you mean P2?"
     assert on_database("approve", "P1", "--seller", "zenith").code == 0
     assert on_database("approve", "P2").code == 0
     assert [row[2] for row in prices()] == ["11.00", "26.00", "27.00"]
@@ -132,22 +141,22 @@ def test_approve_all_needs_a_reason_and_counts(
     put("acme", "P1", "rises", "25.00")
     put("acme", "P2", "no price was quoted")
     put("zenith", "P1", "rises", "26.00")
-    assert "--all needs a reason" in on_database("approve", "--all").complaint(2)
-    assert "not both" in on_database("approve", "P1", "--all", "--reason", "x").complaint(2)
-    assert "not both" in on_database("approve").complaint(2)
-    done = on_database("approve", "--all", "--reason", "new list", "--seller", "acme")
-    assert done.code == 0
-    assert done.out.startswith("1 approved\n1 left: cannot be approved (no price was quoted)")
+    assert "--all needs a reason" in on_database("approve", "--all").error(2)
+    assert "not both" in on_database("approve", "P1", "--all", "--reason", "x").error(2)
+    assert "not both" in on_database("approve").error(2)
+    result = on_database("approve", "--all", "--reason", "new list", "--seller", "acme")
+    assert result.code == 0
+    assert result.out.startswith("1 approved\n1 left: cannot be approved (no price was quoted)")
     assert [row[2] for row in prices()] == ["25.00", "11.00", "11.00"]
-    told = on_database("approve", "--all", "--reason", "new list", "--json").object()
-    assert told["approved"] == 1
-    assert list(told["left"].values()) == [1]
+    reply = on_database("approve", "--all", "--reason", "new list", "--json").object()
+    assert reply["approved"] == 1
+    assert list(reply["left"].values()) == [1]
 
 
 def test_reject_keeps_the_price(on_database: Headway, put: Put, prices: Callable[[], Any]) -> None:
     put("acme", "P1", "rises", "25.00")
-    done = on_database("reject", "P1", "--reason", "a typing error")
-    assert (done.code, "rejected" in done.out) == (0, True)
+    result = on_database("reject", "P1", "--reason", "a typing error")
+    assert (result.code, "rejected" in result.out) == (0, True)
     assert prices() == [("acme", "P1", "11.00", None)]
 
 
@@ -160,15 +169,15 @@ def test_reject_keeps_the_price(on_database: Headway, put: Put, prices: Callable
         ((NOW - 3 * HOUR).isoformat(), "9.00"),
         ("90min", "10.00"),
     ),
-    # Named, for two processes that collect tests at different instants must agree.
+    # Two processes that collect tests at different times must use the same ids.
     ids=("hours", "words", "instant", "instant with zone", "minutes"),
 )
-def test_a_part_goes_back_to_a_moment_however_it_is_written(
+def test_a_rollback_accepts_every_format_of_a_time(
     on_database: Headway, put: Put, execute: Execute, to: str, price: str
 ) -> None:
     put("acme", "P1")
-    wrote(execute, "P1", NOW - 2 * HOUR, "9.00", "10.00")
-    wrote(execute, "P1", NOW - HOUR, "10.00", "11.00")
+    add_write(execute, "P1", NOW - 2 * HOUR, "9.00", "10.00")
+    add_write(execute, "P1", NOW - HOUR, "10.00", "11.00")
     trial = on_database("rollback", "P1", "--to", to, "--dry-run")
     assert f"11.00 to {price}" in trial.out
     assert "would be rolled back" in trial.out
@@ -177,7 +186,7 @@ def test_a_part_goes_back_to_a_moment_however_it_is_written(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     (
         (("P1", "--to", "last tuesday"), "--to: 'last tuesday' is no instant; write 2026-03-04"),
         (("P1", "--to", "2999-01-01"), "--to: 2999-01-01 has not come yet"),
@@ -187,40 +196,43 @@ def test_a_part_goes_back_to_a_moment_however_it_is_written(
         (("P1",), "--to"),
     ),
 )
-def test_a_rollback_that_cannot_be_meant_is_refused(
-    on_database: Headway, put: Put, arguments: tuple[str, ...], said: str
+def test_an_invalid_rollback_is_refused(
+    on_database: Headway, put: Put, arguments: tuple[str, ...], message: str
 ) -> None:
     put("acme", "P1")
-    assert said in on_database("rollback", *arguments).complaint(2)
+    assert message in on_database("rollback", *arguments).error(2)
 
 
-def test_a_batch_asks_first_and_shows_what_it_would_do(
+def test_a_batch_rollback_needs_confirmation_and_has_a_dry_run(
     on_database: Headway, put: Put, execute: Execute, prices: Callable[[], Any]
 ) -> None:
     put("acme", "P1")
     put("acme", "P2")
-    wrote(execute, "P1", NOW - HOUR, "10.00", "11.00")
+    add_write(execute, "P1", NOW - HOUR, "10.00", "11.00")
     batch = ("rollback", "--since", "2h", "--to", "2h", "--seller", "acme")
-    assert "there is nobody to ask" in on_database(*batch).complaint(2)
+    assert "there is nobody to ask" in on_database(*batch).error(2)
     trial = on_database(*batch, "--dry-run", "--json").object()
-    assert [each["sku"] for each in trial["listings"]] == ["P1"]
+    assert [listing["sku"] for listing in trial["listings"]] == ["P1"]
     assert [row[2] for row in prices()] == ["11.00", "11.00"]
     assert on_database(*batch, "--yes").code == 0
     assert [row[2] for row in prices()] == ["10.00", "11.00"]
 
 
-def test_revive_restarts_parked_parts_and_says_what_was_not(
+def test_revive_restarts_parked_parts_and_reports_the_others(
     on_database: Headway, put: Put, execute: Execute
 ) -> None:
     for sku in ("P1", "P2", "P3"):
         put("acme", sku)
-    parks = "UPDATE product_sync_schedule SET sync_status = 'parked', is_active = false"
-    execute(f"{parks} WHERE sku <> 'P3'")
-    done = on_database("revive", "P1", "P3", "--json")
-    assert done.code == 1
-    assert [each["said"] for each in done.object()["listings"]] == ["revived", "not parked"]
+    park = "UPDATE product_sync_schedule SET sync_status = 'parked', is_active = false"
+    execute(f"{park} WHERE sku <> 'P3'")
+    result = on_database("revive", "P1", "P3", "--json")
+    assert result.code == 1
+    assert [listing["message"] for listing in result.object()["listings"]] == [
+        "revived",
+        "not parked",
+    ]
     (listing,) = on_database("revive", "--all", "--json").object()["listings"]
     assert listing["sku"] == "P2"
     assert on_database("revive", "--all").out == "there is nothing to do\n"
-    (standing,) = on_database("explain", "P1", "--json").object()["listings"]
-    assert standing["priority"] == "manual"
+    (explained,) = on_database("explain", "P1", "--json").object()["listings"]
+    assert explained["priority"] == "manual"

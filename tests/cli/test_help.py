@@ -1,4 +1,4 @@
-"""Every command explains itself with an example, and prints JSON where it prints data."""
+"""Every command has a help text with an example, and every command that prints data has --json."""
 
 import subprocess
 import sys
@@ -17,14 +17,14 @@ WITHOUT_DATA = {"headway demo", "headway run", "headway api", "headway worker"}
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Yield every command of the application by its full name, groups left out."""
+    """Yield every command of the application, without groups, by its full name."""
 
     def walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
         if not hasattr(command, "commands"):
             yield name, command
             return
-        for each, inner in command.commands.items():
-            yield from walk(f"{name} {each}", inner)
+        for child, inner in command.commands.items():
+            yield from walk(f"{name} {child}", inner)
 
     yield from walk("headway", get_group(build(whole=True)))
 
@@ -32,12 +32,12 @@ def commands() -> Iterator[tuple[str, Any]]:
 ALL = dict(commands())
 
 
-def test_every_command_of_the_table_is_there() -> None:
+def test_every_command_of_the_table_exists() -> None:
     assert {name.split()[1] for name in ALL} == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_command_says_what_it_does_and_shows_an_example(name: str) -> None:
+def test_the_help_of_a_command_has_a_summary_and_an_example(name: str) -> None:
     help_text, epilog = ALL[name].help or "", ALL[name].epilog or ""
     assert help_text.partition("\n")[0].endswith(".")
     assert name in help_text + epilog, "an example of use"
@@ -46,24 +46,24 @@ def test_a_command_says_what_it_does_and_shows_an_example(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(ALL) - WITHOUT_DATA))
-def test_a_command_that_prints_data_prints_it_as_json_too(name: str) -> None:
+def test_a_command_that_prints_data_has_a_json_option(name: str) -> None:
     options = [option for parameter in ALL[name].params for option in parameter.opts]
     assert "--json" in options
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_of_commands_quotes_each_command_truly(name: str) -> None:
+def test_the_list_of_commands_shows_the_summary_of_each_command(name: str) -> None:
     real = get_group(build([name])).commands[name].help or ""
     assert COMMANDS[name][1] == real.partition("\n")[0]
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
-    shown = capsys.readouterr().out
-    assert all(name in shown for name in COMMANDS)
+    output = capsys.readouterr().out
+    assert all(name in output for name in COMMANDS)
 
 
-def test_a_paragraph_of_the_help_fills_its_lines(
+def test_paragraphs_of_the_help_are_wrapped_at_the_width_of_the_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -74,15 +74,15 @@ def test_a_paragraph_of_the_help_fills_its_lines(
 
 def test_the_help_of_simulate_lists_every_fault(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--help"]) == 0
-    said = capsys.readouterr().out
-    assert [kind for kind in READERS if f"{kind}:" not in said] == []
+    output = capsys.readouterr().out
+    assert [kind for kind in READERS if f"{kind}:" not in output] == []
 
 
-def test_no_command_at_all_shows_the_help_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_the_help_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
-    shown = capsys.readouterr()
-    assert shown.out.count("Usage") == 1
-    assert shown.err == ""
+    output = capsys.readouterr()
+    assert output.out.count("Usage") == 1
+    assert output.err == ""
 
 
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,11 +96,32 @@ def test_help_imports_no_command() -> None:
         "heavy = {'psycopg', 'fastapi', 'httpx', 'pydantic', 'headway.app'} & set(sys.modules);"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
 
 
 def test_the_application_is_a_typer_application() -> None:
     assert isinstance(build(), typer.Typer)
+
+
+# Commands without --server, and why.
+ONLY_HERE = {
+    "headway demo": "runs a deployment of its own",
+    "headway run": "is the deployment",
+    "headway worker": "is a part of the deployment",
+    "headway api": "is the server",
+    "headway doctor": "checks this installation: its settings, folders and processes",
+    "headway db upgrade": "the server refuses to start without it",
+    "headway db downgrade": "the server must be stopped",
+    "headway db status": "reads the schema of a database that may be too old for the server",
+    "headway vault rotate": "needs the encryption keys, which the API never uses for this",
+    "headway vault status": "needs the encryption keys",
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_command_takes_a_server_or_is_only_for_this_machine(name: str) -> None:
+    options = {option for parameter in ALL[name].params for option in parameter.opts}
+    assert ("--server" in options) != (name in ONLY_HERE)

@@ -1,4 +1,4 @@
-"""`headway key` as an operator types it; a key is shown once, and kept nowhere."""
+"""The command key; a key is shown once and never stored in clear text."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from headway.core.access import Role
 from headway.store.access.keys import ApiKeys
 
 Headway = Callable[..., Any]
-WALL = SystemClock()
+CLOCK = SystemClock()
 
 
 def dump(pool: ConnectionPool) -> str:
@@ -21,36 +21,36 @@ def dump(pool: ConnectionPool) -> str:
     tables = ("access_keys", "login_links", "sessions", "sync_audit_log")
     with pool.connection() as connection:
         rows = [
-            connection.execute(f"SELECT t::text FROM {each} AS t").fetchall() for each in tables
+            connection.execute(f"SELECT t::text FROM {table} AS t").fetchall() for table in tables
         ]
     return str(rows)
 
 
 def test_a_key_is_made_used_listed_and_revoked(on_database: Headway, pool: ConnectionPool) -> None:
-    made = on_database("key", "create", "ci", "--role", "operator", "--expires", "90d").out
-    secret, told = made.splitlines()
+    output = on_database("key", "create", "ci", "--role", "operator", "--expires", "90d").out
+    secret, message = output.splitlines()
     assert secret.startswith("hw_")
     assert len(secret) == 67
-    assert "not shown again" in told
-    now = WALL.now()
-    known = ApiKeys(pool).find_key(secret, now=now)
-    assert known is not None
-    assert (known.name, known.role, known.seller) == ("ci", Role.OPERATOR, None)
+    assert "not shown again" in message
+    now = CLOCK.now()
+    principal = ApiKeys(pool).find_key(secret, now=now)
+    assert principal is not None
+    assert (principal.name, principal.role, principal.seller) == ("ci", Role.OPERATOR, None)
     assert ApiKeys(pool).find_key(secret, now=now + timedelta(days=91)) is None
 
     listed = on_database("key", "list").out
     assert "ci" in listed
     assert secret[:11] in listed
-    (one,) = on_database("key", "list", "--json").object()
-    assert one["last_used_at"] is not None
-    for text in (listed, str(one), dump(pool)):
+    (stored,) = on_database("key", "list", "--json").object()
+    assert stored["last_used_at"] is not None
+    for text in (listed, str(stored), dump(pool)):
         assert secret not in text
         assert secret[3:] not in text
 
     assert "opens nothing" in on_database("key", "revoke", "ci").out
     assert ApiKeys(pool).find_key(secret, now=now) is None
     assert "no more: revoked" in on_database("key", "list").out
-    assert "no working key" in on_database("key", "revoke", "ci").complaint(2)
+    assert "no working key" in on_database("key", "revoke", "ci").error(2)
 
 
 def test_a_name_is_taken_until_its_key_is_revoked(on_database: Headway) -> None:
@@ -61,38 +61,38 @@ def test_a_name_is_taken_until_its_key_is_revoked(on_database: Headway) -> None:
         "acme",
         first["key"][:11],
     )
-    assert "there is a key named app" in on_database(*create[:-1]).complaint(2)
+    assert "there is a key named app" in on_database(*create[:-1]).error(2)
     assert on_database("key", "revoke", first["prefix"], "--json").object()["id"] == first["id"]
     assert on_database(*create).object()["id"] != first["id"]
 
 
-def test_who_was_given_a_key_and_who_lost_it_is_in_the_audit(on_database: Headway) -> None:
+def test_created_and_revoked_keys_are_in_the_audit_log(on_database: Headway) -> None:
     made = on_database("key", "create", "ci", "--role", "operator", "--json").object()
     on_database("key", "revoke", "ci")
     audit = on_database("audit", "--json")
     first, last = (json.loads(line) for line in audit.out.splitlines())
     assert [first["kind"], last["kind"]] == ["key_created", "key_revoked"]
-    for each in (first, last):
-        assert (each["actor"], each["seller"]) == ("cli", "")
-        assert (each["new"]["name"], each["new"]["prefix"]) == ("ci", made["prefix"])
+    for event in (first, last):
+        assert (event["actor"], event["seller"]) == ("cli", "")
+        assert (event["new"]["name"], event["new"]["prefix"]) == ("ci", made["prefix"])
     assert made["key"][len(made["prefix"]) :] not in audit.out
 
 
-def test_a_link_is_made_for_the_page(on_database: Headway, pool: ConnectionPool) -> None:
-    said = on_database("key", "link", HEADWAY_PUBLIC_URL="https://headway.example").out
-    address = said.splitlines()[0]
+def test_a_login_link_is_created(on_database: Headway, pool: ConnectionPool) -> None:
+    output = on_database("key", "link", HEADWAY_PUBLIC_URL="https://headway.example").out
+    url = output.splitlines()[0]
     start = "https://headway.example/login/"
-    assert address.startswith(start)
-    secret = address.removeprefix(start)
+    assert url.startswith(start)
+    secret = url.removeprefix(start)
     assert secret not in dump(pool)
-    grant = ApiKeys(pool).take_link(secret, now=WALL.now())
+    grant = ApiKeys(pool).take_link(secret, now=CLOCK.now())
     assert grant is not None
     assert grant.role is Role.OPERATOR
-    assert ApiKeys(pool).take_link(secret, now=WALL.now()) is None
+    assert ApiKeys(pool).take_link(secret, now=CLOCK.now()) is None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     (
         (("create", "x", "--role", "seller"), "needs --seller"),
         (("create", "x", "--role", "operator", "--seller", "acme"), "leave --seller out"),
@@ -103,7 +103,7 @@ def test_a_link_is_made_for_the_page(on_database: Headway, pool: ConnectionPool)
         (("revoke", "nobody"), "see: headway key list"),
     ),
 )
-def test_what_makes_no_sense_is_refused_in_one_line(
-    on_database: Headway, arguments: tuple[str, ...], complaint: str
+def test_invalid_arguments_are_refused(
+    on_database: Headway, arguments: tuple[str, ...], message: str
 ) -> None:
-    assert complaint in on_database("key", *arguments).complaint(2)
+    assert message in on_database("key", *arguments).error(2)

@@ -1,4 +1,4 @@
-"""The view in the terminal: at 80 columns the numbers are whole."""
+"""The live view in the terminal: at 80 columns no number is cut."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -8,11 +8,12 @@ import pytest
 from rich.console import Console
 
 from headway.cli.live_view import LiveView, draw
+from headway.core.catalog.change_outcomes import ChangeOutcome
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.limits.breaker import Breaker
 from headway.core.timetable.next_call import NextCall, Why
 from headway.runners.worker_processes import WorkerProcesses
-from headway.store.catalog.change_list import ChangeOutcome, ObservedChange
+from headway.store.catalog.change_list import ObservedChange
 from headway.store.catalog.listing_counts import ListingCounts
 from headway.store.catalog.shop_status import ShopStatus, StorefrontStatus, Written
 from headway.store.status import Overview, PermitStatus, RecentCall, Spent
@@ -47,24 +48,24 @@ CHANGES = (
 )  # fmt: skip
 
 
-def storefront(**differing: object) -> StorefrontStatus:
+def storefront(**changed: object) -> StorefrontStatus:
     values: dict[str, object] = {
         "shops": (), "shops_count": 0, "is_estimate": False, "held": (), "held_count": 0,
         "failing": (), "written": NOTHING,
     }  # fmt: skip
-    return StorefrontStatus(**(values | differing))  # type: ignore[arg-type]
+    return StorefrontStatus(**(values | changed))  # type: ignore[arg-type]
 
 
-def shop(**differing: object) -> ShopStatus:
+def shop(**changed: object) -> ShopStatus:
     values: dict[str, object] = {
         "user_id": "acme", "shop": "acme.myshopify.com", "is_connected": True, "trouble": "",
         "listed": 9, "in_step": 8, "waiting": 1, "failing": 0, "failing_reason": "", "held": 0,
         "points_used": None, "points_max": None, "pushed_at": None, "pushed": "",
     }  # fmt: skip
-    return ShopStatus(**(values | differing))  # type: ignore[arg-type]
+    return ShopStatus(**(values | changed))  # type: ignore[arg-type]
 
 
-def overview(**differing: object) -> Overview:
+def overview(**changed: object) -> Overview:
     values: dict[str, object] = {
         "now": NOW,
         "next_call": NextCall(leaves_at=NOW, why=Why.NOW, seats=(), seats_max=10),
@@ -78,22 +79,22 @@ def overview(**differing: object) -> Overview:
         "changes": CHANGES, "storefront": storefront(), "calls": (), "trouble": (),
         "calls_per_hour": (),
     }  # fmt: skip
-    return Overview(**(values | differing))  # type: ignore[arg-type]
+    return Overview(**(values | changed))  # type: ignore[arg-type]
 
 
-def shown(seen: Overview, *, crew: WorkerProcesses | None = None) -> str:
+def render(overview_shown: Overview, *, crew: WorkerProcesses | None = None) -> str:
     """Return the view as a terminal of 80 by 24 shows it."""
-    # Drawing reads no feed: the sight is given.
+    # Drawing does not read the feed: the snapshot is passed in.
     feed = cast("Feed", None)
     watch = LiveView(feed=feed, clock=VirtualClock(NOW), speed=60, url="http://x/", crew=crew)
     console = Console(width=80, height=24, force_terminal=False)
     with console.capture() as captured:
-        console.print(draw(watch, Snapshot(scene=Scene(overview=seen)), height=24))
+        console.print(draw(watch, Snapshot(scene=Scene(overview=overview_shown)), height=24))
     return captured.get()
 
 
 @pytest.mark.parametrize(
-    "words",
+    "expected",
     (
         ("NAS0272F2032P=7A", "12,503.70 → 12,318.00", "13,549.80", "1064 → 2106", "2.9 s"),
         ("MS21214AD3-79=3G", "cost 2277.30 to 2108.76", "2,505.03", "1064 → 2106", "waiting"),
@@ -101,32 +102,32 @@ def shown(seen: Overview, *, crew: WorkerProcesses | None = None) -> str:
         ("703A4108-906=9B", "the price is missing", "…", "10.00", "held"),
     ),
 )
-def test_at_80_columns_a_change_is_whole_but_for_a_long_reason(words: tuple[str, ...]) -> None:
-    line = next(each for each in shown(overview()).splitlines() if each.startswith(words[0]))
-    assert [word for word in words if word not in line] == []
+def test_at_80_columns_only_a_long_reason_of_a_change_is_cut(expected: tuple[str, ...]) -> None:
+    line = next(line for line in render(overview()).splitlines() if line.startswith(expected[0]))
+    assert [word for word in expected if word not in line] == []
 
 
-def test_a_long_result_leaves_the_time_of_its_call_whole() -> None:
+def test_a_long_result_does_not_cut_the_time_of_its_call() -> None:
     call = RecentCall(
         at=NOW, result="HTTP 503: " + "the supplier says it is busy, " * 3, is_good=False,
         is_over=True, seats_used=10, seats_paid=10, duration_s=31.5,
     )  # fmt: skip
-    line = next(each for each in shown(overview(calls=(call,))).splitlines() if "HTTP 503" in each)
+    line = next(line for line in render(overview(calls=(call,))).splitlines() if "HTTP 503" in line)
     assert line.startswith("12:00:00")
     assert line.rstrip().endswith("31.5 s")
     assert "10 of 10" in line
 
 
-def test_a_wait_says_why() -> None:
+def test_a_wait_shows_its_reason() -> None:
     later = NOW + timedelta(minutes=1)
-    seen = overview(
-        next_call=NextCall(leaves_at=later, why=Why.TOLD_TO_WAIT, seats=(), seats_max=10),
+    overview_shown = overview(
+        next_call=NextCall(leaves_at=later, why=Why.RATE_LIMITED, seats=(), seats_max=10),
         gate=PermitStatus(free_at=later, paused_until=later, pause_reason="history unknown"),
     )
-    assert "Calls are to wait until then: history unknown" in shown(seen)
+    assert "Calls are to wait until then: history unknown" in render(overview_shown)
 
 
-def test_the_shops_have_a_line_that_says_how_fast_and_what_is_wrong() -> None:
+def test_the_line_of_the_shops_shows_speed_and_problems() -> None:
     front = storefront(
         shops=(shop(is_connected=False, trouble="no grant"), shop(failing=2)),
         shops_count=2,
@@ -134,19 +135,19 @@ def test_the_shops_have_a_line_that_says_how_fast_and_what_is_wrong() -> None:
         written=Written(count=1234, p50_s=1.2, p95_s=4.8, is_partial=False),
     )
     line = next(
-        each for each in shown(overview(storefront=front)).splitlines() if each.startswith("Shops")
+        line for line in render(overview(storefront=front)).splitlines() if line.startswith("Shops")
     )
     assert "2, 1 disconnected, 2 refused, 3 held; 1,234 written in 24 h, 95 % with" in line
 
 
-def test_without_a_shop_it_says_how_to_connect_one() -> None:
-    assert "headway connect SHOP --seller SELLER" in shown(overview())
+def test_without_a_shop_it_shows_how_to_connect_one() -> None:
+    assert "headway connect SHOP --seller SELLER" in render(overview())
 
 
-def test_each_worker_of_a_crew_has_a_line_and_the_view_still_fits() -> None:
+def test_each_worker_process_has_a_line_and_the_view_still_fits() -> None:
     crew = WorkerProcesses(3, options=(), environ={}, report=lambda _name, _text: None)
-    lines = shown(overview(), crew=crew).splitlines()
-    assert [each.split() for each in lines if each.startswith("Worker")] == [
+    lines = render(overview(), crew=crew).splitlines()
+    assert [line.split() for line in lines if line.startswith("Worker")] == [
         ["Worker", "1", "starts"], ["Worker", "2", "starts"], ["Worker", "3", "starts"],
     ]  # fmt: skip
     assert len(lines) <= 24

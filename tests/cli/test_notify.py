@@ -1,33 +1,35 @@
-"""`headway notify test` sends one message to each address, and tells what each answered."""
+"""`headway notify test` sends one message to each address and reports each reply."""
 
 import json
 
 import pytest
-from tests.observe.test_notify import SECRET, Listener, listener
+from tests.observe.test_notify import SECRET, NotificationServer, notification_server
 
 from headway.cli import main
 
-__all__ = ["listener"]
+__all__ = ["notification_server"]
 
 
-def test_each_address_is_sent_one_message_and_its_answer_is_told(
-    listener: Listener,
+def test_each_address_gets_one_message_and_its_reply_is_reported(
+    notification_server: NotificationServer,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    listener.status["/b"] = 404
-    monkeypatch.setenv("HEADWAY_NOTIFY_URLS", f"{listener.url('a')} {listener.url('b')}")
+    notification_server.status["/b"] = 404
+    monkeypatch.setenv(
+        "HEADWAY_NOTIFY_URLS", f"{notification_server.url('a')} {notification_server.url('b')}"
+    )
     monkeypatch.setenv("HEADWAY_PUBLIC_URL", "https://hw.test/")
     assert main(["notify", "test", "--json"]) == 1
-    printed = capsys.readouterr()
-    assert SECRET not in printed.out + printed.err
-    answer = json.loads(printed.out)
-    assert [each["error"] for each in answer["sent"]] == ["", "json (2 of 2): HTTP 404"]
-    assert listener.paths == ["/a", "/b"]
-    assert "https://hw.test/" in listener.heard[0][1]["message"]
+    captured = capsys.readouterr()
+    assert SECRET not in captured.out + captured.err
+    reply = json.loads(captured.out)
+    assert [message["error"] for message in reply["sent"]] == ["", "json (2 of 2): HTTP 404"]
+    assert notification_server.paths == ["/a", "/b"]
+    assert "https://hw.test/" in notification_server.received[0][1]["message"]
 
 
-def test_where_nobody_is_told_it_says_what_to_set(
+def test_without_an_address_it_names_the_setting(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("HEADWAY_NOTIFY_URLS", raising=False)

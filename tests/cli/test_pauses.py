@@ -1,4 +1,4 @@
-"""pause, resume and trigger as a person types them, and the desk's wall between sellers."""
+"""The commands pause, resume and trigger, and tenant isolation in their operations."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -32,8 +32,8 @@ def listed(pool: ConnectionPool) -> None:
 
 def test_everything_is_paused_shown_explained_and_resumed(on_database: Headway) -> None:
     assert "nothing is paused" in on_database("pause").out
-    done = on_database("pause", "--all", "--until", "2h", "--reason", "moving house", "--json")
-    (pause,) = done.object()["pauses"]
+    result = on_database("pause", "--all", "--until", "2h", "--reason", "moving house", "--json")
+    (pause,) = result.object()["pauses"]
     assert (pause["kind"], pause["actor"], pause["reason"]) == ("all", "cli", "moving house")
     assert "moving house" in on_database("pause").out
     assert "everything is paused by cli" in on_database("explain", "C").out
@@ -47,21 +47,21 @@ def test_everything_is_paused_shown_explained_and_resumed(on_database: Headway) 
     assert (again.code, again.object()["done"]) == (1, 0)
 
 
-def test_a_part_and_its_seller_are_paused_apart_and_the_answers_say_so(
+def test_a_part_and_its_seller_are_paused_independently(
     on_database: Headway,
 ) -> None:
     assert on_database("pause", "A=K3", "--seller", "acme").code == 0
     assert on_database("pause", "--seller", "acme", "--until", "1d").code == 0
     resumed = on_database("resume", "A=K3", "--seller", "acme", "--json").object()["resumed"]
-    assert "everything of acme is still paused by cli" in resumed[0]["said"]
+    assert "everything of acme is still paused by cli" in resumed[0]["message"]
     triggered = on_database("trigger", "C", "--json").object()["listings"]
-    assert triggered[0]["said"].startswith("paused by cli")
+    assert triggered[0]["message"].startswith("paused by cli")
     triggered = on_database("trigger", "B", "--seller", "zenith", "--json").object()["listings"]
-    assert (triggered[0]["is_done"], triggered[0]["said"]) == (True, "is in the next call")
+    assert (triggered[0]["is_done"], triggered[0]["message"]) == (True, "is in the next call")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     (
         (("pause", "A=K3"), "listed by acme, zenith"),
         (("pause", "--all", "--supplier"), "name one thing"),
@@ -74,16 +74,14 @@ def test_a_part_and_its_seller_are_paused_apart_and_the_answers_say_so(
         (("trigger", "D"), "no listing has the part number D"),
     ),
 )
-def test_what_cannot_be_paused_is_refused_in_one_line(
-    on_database: Headway, arguments: tuple[str, ...], said: str
+def test_an_invalid_pause_is_refused(
+    on_database: Headway, arguments: tuple[str, ...], message: str
 ) -> None:
-    assert said in on_database(*arguments).complaint(2)
+    assert message in on_database(*arguments).error(2)
     assert "nothing is paused" in on_database("pause").out
 
 
-def test_a_seller_can_pause_only_the_sellers_own_things(
-    pool: ConnectionPool, tmp_path: Path
-) -> None:
+def test_a_seller_can_pause_only_its_own_parts(pool: ConnectionPool, tmp_path: Path) -> None:
     app = build(Settings(data_dir=tmp_path), SystemClock(), pool)
     own = seller_or_operator(app, "Zoe", SellerId("zenith"))
     for kind in (PauseKind.ALL, PauseKind.SUPPLIER):

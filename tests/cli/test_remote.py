@@ -1,6 +1,6 @@
-"""Every verb and look of the command line prints the same here and against a server.
+"""Every query and action of the command line prints the same locally and against a server.
 
-Each command runs on two equal databases, so they stay equal as long as it does the same on both.
+Each command runs on two equal databases, which stay equal as long as it does the same on both.
 """
 
 import re
@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.both import Both
-from tests.operations.room import ACME, BEST, HELD, ODD, PARKED, REFUSED, SHARED, THEIRS
+from tests.cli.both import LocalAndRemote
+from tests.operations.sample import ACME, BEST, BEST_ONLY, HELD, ODD_SKUS, PARKED, REFUSED, SHARED
 
-# What a publish calls its batch is made anew each time; nothing else may differ.
+# The id of a batch is new each time; nothing else may differ.
 BATCH = re.compile(r'(batch |"batch_id": ")[0-9a-f-]{36}')
 DEAD = "UPDATE sync_jobs SET status = 'dead', next_run_at = NULL, last_error = 'no' WHERE kind = %s"
-LOOKS = [
+QUERIES = [
     ["explain", HELD],
     ["explain", SHARED],
     ["explain", SHARED, "--seller", BEST],
@@ -42,16 +42,16 @@ LOOKS = [
     ["tier", ACME],
     ["terms"],
     ["terms", ACME],
-    *(["explain", sku] for sku in ODD),
+    *(["explain", sku] for sku in ODD_SKUS),
 ]
-VERBS = {
+ACTIONS = {
     "deciding": [
         ["rollback", HELD, "--to", "2h", "--dry-run"],
         ["rollback", HELD, "--to", "2h", "--reason", "too early"],
         ["rollback", "--since", "3h", "--to", "4h", "--seller", ACME, "--yes"],
-        ["approve", THEIRS],
+        ["approve", BEST_ONLY],
         ["approve", HELD, "--reason", "the new list"],
-        ["reject", THEIRS, "--seller", BEST],
+        ["reject", BEST_ONLY, "--seller", BEST],
         ["approve", "--all", "--reason", "all of it"],
         ["revive", REFUSED],
         ["revive", PARKED],
@@ -59,12 +59,12 @@ VERBS = {
     ],
     "all that is held": [["approve", "--all", "--reason", "yes", "--seller", ACME]],
     "the timetable": [
-        ["move", HELD, THEIRS, *ODD, "--hour", "6", "--minute", "30"],
+        ["move", HELD, BEST_ONLY, *ODD_SKUS, "--hour", "6", "--minute", "30"],
         ["move", HELD, "--priority", "5"],
         ["move", HELD, PARKED, "--auto"],
     ],
     "pausing": [
-        ["pause", HELD, THEIRS, "--reason", "recalled"],
+        ["pause", HELD, BEST_ONLY, "--reason", "recalled"],
         ["pause", "--seller", ACME, "--until", "2h"],
         ["pause", "--all"],
         ["pause"],
@@ -87,7 +87,7 @@ VERBS = {
         ["pull", ACME, "--kind", "listings"],
         ["pull", ACME],
     ],
-    # One part: two of the same instant board in the order of ids, which are made anew each time.
+    # One part: two requested at the same instant are read in the order of their random ids.
     "publishing": [["publish", "NEW/1=2", "--seller", BEST]],
 }
 REFUSALS = [
@@ -115,7 +115,7 @@ REFUSALS = [
     ["jobs", "--seller", "acne"],
     ["approve", SHARED],
     ["approve", HELD, "NO-SUCH"],
-    ["reject", THEIRS, "--seller", ACME],
+    ["reject", BEST_ONLY, "--seller", ACME],
     ["rollback", HELD, "--to", "2999-01-01"],
     ["rollback", "--since", "3h", "--to", "4h"],
     ["rollback", "--since", "3h", "--to", "4h", "--seller", "nobody"],
@@ -134,13 +134,13 @@ REFUSALS = [
 ]
 
 
-def same(both: Both, *command: str) -> Any:
-    """Run a command both ways; return what it came to, which must be equal but for a batch."""
-    here, there = both.local(*command), both.remote(*command)
-    said, heard = (BATCH.sub("", each.out).splitlines() for each in (here, there))
-    assert heard == said, command
-    assert (there.code, there.err) == (here.code, here.err), command
-    return here
+def run_both(both: LocalAndRemote, *command: str) -> Any:
+    """Run a command both ways; return its result, which must be equal except for batch ids."""
+    local, remote = both.local(*command), both.remote(*command)
+    expected, actual = (BATCH.sub("", result.out).splitlines() for result in (local, remote))
+    assert actual == expected, command
+    assert (remote.code, remote.err) == (local.code, local.err), command
+    return local
 
 
 SESSION = (
@@ -149,48 +149,50 @@ SESSION = (
 )
 
 
-def test_sessions_and_keys_are_seen_and_ended_the_same(both: Both) -> None:
+def test_sessions_and_keys_are_listed_and_ended_the_same(both: LocalAndRemote) -> None:
     ids = [f"6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c1{last}" for last in range(3)]
-    for id_ in ids:
-        both.write(SESSION, id_, id_, "2026-03-01")
+    for session_id in ids:
+        both.write(SESSION, session_id, session_id, "2026-03-01")
     for form in ((), ("--json",)):
-        assert ids[0] in same(both, "sessions", *form).out
-    assert "1 session ended" in same(both, "sessions", "end", ids[0]).out
-    assert "2 sessions ended" in same(both, "sessions", "end", "--name", "ada").out
-    assert same(both, "sessions").out == "nobody is logged in\n"
+        assert ids[0] in run_both(both, "sessions", *form).out
+    assert "1 session ended" in run_both(both, "sessions", "end", ids[0]).out
+    assert "2 sessions ended" in run_both(both, "sessions", "end", "--name", "ada").out
+    assert run_both(both, "sessions").out == "nobody is logged in\n"
     made = both.remote("key", "create", "ci", "--role", "reader", "--json").object()
     listed = both.remote("key", "list", "--json")
-    assert {each["name"] for each in listed.object()} == {"cli", "ci"}
+    assert {key["name"] for key in listed.object()} == {"cli", "ci"}
     assert made["key"] not in listed.out
     revoked = both.remote("key", "revoke", made["prefix"], "--json").object()
     assert (revoked["id"], revoked["revoked_at"] is None) == (made["id"], False)
-    said = both.remote("sessions", "--server", both.url, "end", "--name", "ada").complaint(2)
-    assert "write options after the word" in said
+    message = both.remote("sessions", "--server", both.url, "end", "--name", "ada").error(2)
+    assert "write options after the word" in message
 
 
-def test_a_shop_is_connected_the_same_and_no_token_is_shown(both: Both, tmp_path: Path) -> None:
+def test_a_shop_is_connected_the_same_and_no_token_is_shown(
+    both: LocalAndRemote, tmp_path: Path
+) -> None:
     file = tmp_path / "token"
     file.write_text("shpat_0123456789abcdef\n", encoding="utf-8")
     shop = ["connect", "acme.myshopify.com", "--seller", ACME, "--token-file", str(file)]
     for form in ((), ("--json",)):
-        done = same(both, *shop, "--no-check", *form)
-        assert done.code == 0, done.err
-        assert "shpat" not in done.out + done.err
-    assert "token" in same(both, *shop[:-2], "--no-check").complaint(2)
-    assert "L13" in same(both, "check").out
+        result = run_both(both, *shop, "--no-check", *form)
+        assert result.code == 0, result.err
+        assert "shpat" not in result.out + result.err
+    assert "token" in run_both(both, *shop[:-2], "--no-check").error(2)
+    assert "L13" in run_both(both, "check").out
     link = both.remote("key", "link", "--role", "reader", "--json").object()
     assert link["link"].startswith(f"{both.url}/login/")
 
 
-def test_a_look_shows_the_same(both: Both) -> None:
-    for command in LOOKS:
+def test_a_query_prints_the_same(both: LocalAndRemote) -> None:
+    for command in QUERIES:
         for form in ((), ("--json",)):
-            seen = same(both, *command, *form)
-            assert seen.code == 0, seen.err
-            assert seen.out, command
+            result = run_both(both, *command, *form)
+            assert result.code == 0, result.err
+            assert result.out, command
 
 
-def test_the_status_is_the_same_but_for_where_it_is(both: Both) -> None:
+def test_the_status_is_the_same_except_for_the_name_of_the_database(both: LocalAndRemote) -> None:
     for form in ((), ("--json",)):
         local, remote = both.local("status", *form), both.remote("status", *form)
         assert local.code == 0, local.err
@@ -198,23 +200,23 @@ def test_the_status_is_the_same_but_for_where_it_is(both: Both) -> None:
         assert remote.out.replace(both.url, here).splitlines() == local.out.splitlines()
 
 
-@pytest.mark.parametrize("verbs", VERBS.values(), ids=list(VERBS))
+@pytest.mark.parametrize("actions", ACTIONS.values(), ids=list(ACTIONS))
 @pytest.mark.parametrize("form", ((), ("--json",)), ids=("text", "json"))
-def test_a_verb_does_and_says_the_same(
-    both: Both, verbs: list[list[str]], form: tuple[str, ...]
+def test_an_action_does_and_prints_the_same(
+    both: LocalAndRemote, actions: list[list[str]], form: tuple[str, ...]
 ) -> None:
     both.write(DEAD, "orders")
-    for command in verbs:
-        done = same(both, *command, *form)
-        assert done.code in {0, 1}, done.err
-    for look in (["hold"], ["jobs"], ["explain", HELD], ["explain", PARKED]):
-        same(both, *look)
+    for command in actions:
+        result = run_both(both, *command, *form)
+        assert result.code in {0, 1}, result.err
+    for query in (["hold"], ["jobs"], ["explain", HELD], ["explain", PARKED]):
+        run_both(both, *query)
 
 
-def test_what_is_refused_is_refused_in_the_same_words_and_nothing_is_done(both: Both) -> None:
+def test_errors_are_the_same_and_change_nothing(both: LocalAndRemote) -> None:
     both.write(DEAD, "orders")
-    looks = (["hold"], ["jobs"], ["explain", HELD], ["explain", "acme/etsy/orders"])
-    before = [same(both, *look).out for look in looks]
+    queries = (["hold"], ["jobs"], ["explain", HELD], ["explain", "acme/etsy/orders"])
+    before = [run_both(both, *query).out for query in queries]
     for command in REFUSALS:
-        assert same(both, *command).complaint(2)
-    assert [same(both, *look).out for look in looks] == before
+        assert run_both(both, *command).error(2)
+    assert [run_both(both, *query).out for query in queries] == before

@@ -1,4 +1,4 @@
-"""`headway run` as a person runs it."""
+"""The command run."""
 
 import signal
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.cli.conftest import started
+from tests.cli.conftest import start_command
 from tests.conftest import HTTP_TIMEOUT_S
 
 from headway.clock import SystemClock
@@ -24,23 +24,23 @@ ACCESS = {
 }
 
 
-def test_without_credentials_it_says_which_are_missing_and_starts_nothing(
-    here: Callable[..., Any],
+def test_missing_credentials_are_named_and_nothing_starts(
+    headway_in_process: Callable[..., Any],
 ) -> None:
-    complaint = here("run", "--port", "0").complaint(2)
-    assert "HEADWAY_BOEING_CLIENT_ID" in complaint
+    message = headway_in_process("run", "--port", "0").error(2)
+    assert "HEADWAY_BOEING_CLIENT_ID" in message
 
 
-@pytest.mark.parametrize("how", (signal.SIGINT, signal.SIGTERM))
-def test_it_serves_the_page_can_be_joined_and_ends_on_a_signal(
-    headway: Callable[..., Any], data_dir: Path, how: signal.Signals
+@pytest.mark.parametrize("signal_number", (signal.SIGINT, signal.SIGTERM))
+def test_it_serves_the_page_and_other_commands_until_a_signal(
+    headway: Callable[..., Any], data_dir: Path, signal_number: signal.Signals
 ) -> None:
     settings = {**ACCESS, "HEADWAY_DATA_DIR": str(data_dir)}
-    with started("run", "--port", "0", **settings) as process:
+    with start_command("run", "--port", "0", **settings) as process:
         assert process.stdout is not None
-        said = process.stdout.readline()
-        assert "The page: " in said, said + process.stdout.read()
-        url = said.split("The page: ")[1].strip()
+        output = process.stdout.readline()
+        assert "The page: " in output, output + process.stdout.read()
+        url = output.split("The page: ")[1].strip()
         with httpx.Client(
             timeout=HTTP_TIMEOUT_S, trust_env=False, follow_redirects=True
         ) as browser:
@@ -48,14 +48,14 @@ def test_it_serves_the_page_can_be_joined_and_ends_on_a_signal(
             assert browser.get(httpx.URL(url).join("/api/sync/status")).status_code == 200
         status = headway("status", "--json", **settings)
         assert status.code == 0, status.err
-        process.send_signal(how)
+        process.send_signal(signal_number)
         rest = process.stdout.read()
         assert process.wait() == 0, rest
     assert rest.strip().endswith("Headway has stopped.")
     assert "secret-" not in rest
 
 
-def test_a_shop_that_is_connected_while_it_runs_is_visited(
+def test_a_shop_that_is_connected_while_it_runs_is_read(
     headway: Callable[..., Any], data_dir: Path, tmp_path: Path
 ) -> None:
     setup = ShopSetup(domain="acme.myshopify.com", access_token="hunter2")
@@ -67,7 +67,7 @@ def test_a_shop_that_is_connected_while_it_runs_is_visited(
             "HEADWAY_DATA_DIR": str(data_dir),
             "HEADWAY_SHOPIFY_URL": f"{server.url}/{{shop}}",
         }
-        with started("run", "--port", "0", **settings) as process:
+        with start_command("run", "--port", "0", **settings) as process:
             assert process.stdout is not None
             assert "The page: " in process.stdout.readline()
             connect = (
@@ -80,15 +80,15 @@ def test_a_shop_that_is_connected_while_it_runs_is_visited(
                 "token",
             )
             assert headway(*connect, **settings).code == 0
-            # A push may have come before the token was stored, and turned away.
-            said = ""
-            while "push: acme.myshopify.com: locations of 0\n" not in said:
+            # A push may have failed because it came before the token was stored.
+            output = ""
+            while "push: acme.myshopify.com: locations of 0\n" not in output:
                 line = process.stdout.readline()
-                assert line, said
-                said += line
+                assert line, output
+                output += line
             (shop,) = headway("shops", "--json", **settings).object()
             process.send_signal(signal.SIGTERM)
             rest = process.stdout.read()
             assert process.wait() == 0, rest
     assert shop["locations"] == ["Chicago", "Dallas"]
-    assert "hunter2" not in said + rest
+    assert "hunter2" not in output + rest

@@ -1,4 +1,4 @@
-"""The client of a server's API, against a socket that answers what the test wrote down."""
+"""The client of a server's API, against a socket that sends scripted replies."""
 
 import json
 import socket
@@ -34,8 +34,8 @@ BREAK = b""
 
 def reply(status: int, body: object, headers: dict[str, str]) -> bytes:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    told = {**headers, "Content-Length": str(len(raw)), "Connection": "close"}
-    head = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+    all_headers = {**headers, "Content-Length": str(len(raw)), "Connection": "close"}
+    head = "".join(f"{name}: {value}\r\n" for name, value in all_headers.items())
     return f"HTTP/1.1 {status} X\r\n{head}\r\n".encode() + raw
 
 
@@ -47,31 +47,31 @@ def problem(status: int, detail: str, **headers: str) -> bytes:
 GOOD = reply(200, {"a": 1}, SIGNED)
 
 
-class Script:
-    """A server that says one thing after another, and keeps what it heard."""
+class ScriptedServer:
+    """A server that sends one reply after another and keeps the requests."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.requests: list[str] = []
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
 
-    def say(self, *replies: bytes) -> None:
+    def reply_with(self, *replies: bytes) -> None:
         threading.Thread(target=self._serve, args=(replies,), daemon=True).start()
 
     def _serve(self, replies: tuple[bytes, ...]) -> None:
-        for each in replies:
+        for reply in replies:
             connection, _ = self._socket.accept()
             with connection:
-                self.heard.append(_whole(connection))
-                connection.sendall(each)
+                self.requests.append(_read_request(connection))
+                connection.sendall(reply)
 
-    def blurt(self, said: bytes) -> None:
-        """Say one thing to whoever comes, whatever they want."""
+    def send_at_once(self, payload: bytes) -> None:
+        """Send this to the next connection without reading its request."""
 
         def serve() -> None:
             connection, _ = self._socket.accept()
             with connection:
-                connection.sendall(said)
+                connection.sendall(payload)
 
         threading.Thread(target=serve, daemon=True).start()
 
@@ -80,10 +80,10 @@ class Script:
 
     @property
     def keys(self) -> list[str]:
-        return [_header(each, "idempotency-key") for each in self.heard]
+        return [_header(request, "idempotency-key") for request in self.requests]
 
 
-def _whole(connection: socket.socket) -> str:
+def _read_request(connection: socket.socket) -> str:
     raw = b""
     while b"\r\n\r\n" not in raw:
         raw += connection.recv(65_536)
@@ -100,60 +100,64 @@ def _header(request: str, name: str) -> str:
 
 
 @pytest.fixture
-def script() -> Iterator[Script]:
-    made = Script()
-    yield made
-    made.close()
+def server() -> Iterator[ScriptedServer]:
+    api_client = ScriptedServer()
+    yield api_client
+    api_client.close()
 
 
 @pytest.fixture
-def api(script: Script, clock: VirtualClock) -> Iterator[HeadwayApi]:
-    made = HeadwayApi(script.url, KEY, clock=clock)
-    yield made
-    made.close()
+def api(server: ScriptedServer, clock: VirtualClock) -> Iterator[HeadwayApi]:
+    api_client = HeadwayApi(server.url, KEY, clock=clock)
+    yield api_client
+    api_client.close()
 
 
-def test_an_answer_is_told_with_the_version_and_clock_of_the_server(
-    script: Script, api: HeadwayApi
+def test_a_response_has_the_version_and_clock_of_the_server(
+    server: ScriptedServer, api: HeadwayApi
 ) -> None:
-    script.say(reply(200, {"a": 1}, {**SIGNED, "Headway-Speed": "60.0"}))
-    told = api.request("GET", "/api/x/a%2Fb", query={"q": "a b", "none": None, "empty": ""})
-    assert (told.json, told.version, told.speed) == ({"a": 1}, "9.9", 60.0)
-    assert told.now.isoformat() == "2026-01-01T00:00:00+00:00"
-    assert script.heard[0].startswith("GET /api/x/a%2Fb?q=a+b HTTP/1.1\r\n")
-    assert _header(script.heard[0], "authorization") == f"Bearer {KEY}"
+    server.reply_with(reply(200, {"a": 1}, {**SIGNED, "Headway-Speed": "60.0"}))
+    response = api.request("GET", "/api/x/a%2Fb", query={"q": "a b", "none": None, "empty": ""})
+    assert (response.json, response.version, response.speed) == ({"a": 1}, "9.9", 60.0)
+    assert response.now.isoformat() == "2026-01-01T00:00:00+00:00"
+    assert server.requests[0].startswith("GET /api/x/a%2Fb?q=a+b HTTP/1.1\r\n")
+    assert _header(server.requests[0], "authorization") == f"Bearer {KEY}"
 
 
 def test_a_post_whose_connection_breaks_is_sent_once_more_under_the_same_key(
-    script: Script, api: HeadwayApi
+    server: ScriptedServer, api: HeadwayApi
 ) -> None:
-    script.say(BREAK, GOOD, GOOD)
+    server.reply_with(BREAK, GOOD, GOOD)
     assert api.request("POST", "/api/x", body={"b": 2}).json == {"a": 1}
-    first, again = script.keys
+    first, again = server.keys
     assert first == again != ""
-    assert [each.endswith('{"b":2}') for each in script.heard] == [True, True]
+    assert [request.endswith('{"b":2}') for request in server.requests] == [True, True]
     api.request("POST", "/api/x")
-    assert script.keys[2] not in {"", first}, "another question has another key"
+    assert server.keys[2] not in {"", first}, "another question has another key"
 
 
-def test_a_connection_that_breaks_twice_is_told(script: Script, api: HeadwayApi) -> None:
-    script.say(BREAK, BREAK)
+def test_a_connection_that_breaks_twice_is_an_error(
+    server: ScriptedServer, api: HeadwayApi
+) -> None:
+    server.reply_with(BREAK, BREAK)
     with pytest.raises(TimedOutError, match="broke; what was asked may be done"):
         api.request("POST", "/api/x")
 
 
 @pytest.mark.parametrize("status", (409, 429, 503))
-def test_told_to_wait_it_waits_and_asks_again(
-    script: Script, api: HeadwayApi, clock: VirtualClock, status: int
+def test_it_honors_retry_after(
+    server: ScriptedServer, api: HeadwayApi, clock: VirtualClock, status: int
 ) -> None:
-    script.say(problem(status, "wait", **{"Retry-After": "7"}), GOOD)
+    server.reply_with(problem(status, "wait", **{"Retry-After": "7"}), GOOD)
     assert api.request("POST", "/api/x").json == {"a": 1}
     assert clock.monotonic() == 7
-    assert script.keys[0] == script.keys[1]
+    assert server.keys[0] == server.keys[1]
 
 
-def test_it_does_not_wait_for_ever(script: Script, api: HeadwayApi, clock: VirtualClock) -> None:
-    script.say(*[problem(429, "too often", **{"Retry-After": "20"})] * 2)
+def test_it_does_not_wait_forever(
+    server: ScriptedServer, api: HeadwayApi, clock: VirtualClock
+) -> None:
+    server.reply_with(*[problem(429, "too often", **{"Retry-After": "20"})] * 2)
     with pytest.raises(TooManyError, match="too often") as caught:
         api.request("GET", "/api/x")
     assert caught.value.retry_after_s == 20
@@ -168,16 +172,16 @@ def test_it_does_not_wait_for_ever(script: Script, api: HeadwayApi, clock: Virtu
         (503, StoreError),
     ),
 )
-def test_a_refusal_is_the_error_that_it_was_there_in_the_same_words(
-    script: Script, api: HeadwayApi, status: int, kind: type[HeadwayError]
+def test_a_problem_reply_becomes_the_same_error_with_the_same_message(
+    server: ScriptedServer, api: HeadwayApi, status: int, kind: type[HeadwayError]
 ) -> None:
-    script.say(problem(status, "no part is called A=1"))
+    server.reply_with(problem(status, "no part is called A=1"))
     with pytest.raises(kind, match=r"^no part is called A=1$"):
         api.request("GET", "/api/x")
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind", "words"),
+    ("raw", "kind", "pattern"),
     (
         (reply(200, b"<html>", {}), UnreadableError, "is not headway"),
         (reply(200, {"a": 1}, {}), UnreadableError, "is not headway"),
@@ -202,34 +206,34 @@ def test_a_refusal_is_the_error_that_it_was_there_in_the_same_words(
         ),
     ),
 )
-def test_what_is_no_answer_of_headway_is_one_clear_line_without_the_key(
-    script: Script, api: HeadwayApi, answer: bytes, kind: type[HeadwayError], words: str
+def test_an_unexpected_reply_is_a_clear_error_without_the_key(
+    server: ScriptedServer, api: HeadwayApi, raw: bytes, kind: type[HeadwayError], pattern: str
 ) -> None:
-    script.say(answer)
-    with pytest.raises(kind, match=words) as caught:
+    server.reply_with(raw)
+    with pytest.raises(kind, match=pattern) as caught:
         api.request("GET", "/api/x")
     assert KEY not in str(caught.value)
     assert str(caught.value).isprintable()
 
 
-def test_nobody_there_is_told_as_such(script: Script, clock: VirtualClock) -> None:
-    url = script.url
-    script.close()
+def test_an_unreachable_server_is_an_error(server: ScriptedServer, clock: VirtualClock) -> None:
+    url = server.url
+    server.close()
     with pytest.raises(UnsentError, match="nobody listens there"):
         HeadwayApi(url, KEY, clock=clock).request("GET", "/api/x")
 
 
-def test_a_server_without_tls_is_told_as_such(script: Script, clock: VirtualClock) -> None:
-    script.blurt(reply(400, b"", {}))
+def test_a_server_without_tls_is_an_error(server: ScriptedServer, clock: VirtualClock) -> None:
+    server.send_at_once(reply(400, b"", {}))
     with pytest.raises(UnsentError, match="is it http:// instead of https://"):
-        HeadwayApi(script.url.replace("http:", "https:"), KEY, clock=clock).request("GET", "/api/x")
+        HeadwayApi(server.url.replace("http:", "https:"), KEY, clock=clock).request("GET", "/api/x")
 
 
-def test_a_long_answer_comes_line_by_line_and_one_cut_short_is_an_error(
-    script: Script, api: HeadwayApi
+def test_a_long_reply_is_streamed_and_a_truncated_one_is_an_error(
+    server: ScriptedServer, api: HeadwayApi
 ) -> None:
-    whole = reply(200, b"one\ntwo\n", SIGNED)
-    script.say(whole, whole[:-4], problem(404, "no such seller"))
+    full_reply = reply(200, b"one\ntwo\n", SIGNED)
+    server.reply_with(full_reply, full_reply[:-4], problem(404, "no such seller"))
     assert list(api.lines("/api/audit")) == ["one", "two"]
     lines = api.lines("/api/audit")
     assert next(lines) == "one"
@@ -242,13 +246,13 @@ def test_a_long_answer_comes_line_by_line_and_one_cut_short_is_an_error(
 @pytest.mark.parametrize(
     "url", ("headway.example.com", "ftp://a", "http://", "https://me:word@a", "https://a?b=1", "[")
 )
-def test_an_address_that_is_none_is_refused(clock: VirtualClock, url: str) -> None:
+def test_an_invalid_address_is_refused(clock: VirtualClock, url: str) -> None:
     with pytest.raises(ConfigError, match=r"^--server: write"):
         HeadwayApi(url, KEY, clock=clock)
 
 
 @pytest.mark.parametrize("key", ("hw_a b", "hw_ä", "hw_a\nhw_b"))
-def test_a_key_that_is_none_is_refused_without_showing_it(clock: VirtualClock, key: str) -> None:
+def test_an_invalid_key_is_refused_without_showing_it(clock: VirtualClock, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         HeadwayApi("http://127.0.0.1", key, clock=clock)
     assert "hw_" not in str(caught.value)

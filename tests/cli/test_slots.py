@@ -1,4 +1,4 @@
-"""move as a person types it."""
+"""The command move."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,27 +21,27 @@ FROM product_sync_schedule ORDER BY user_id, sku
 
 @pytest.fixture
 def slots(pool: ConnectionPool) -> Callable[[], list[tuple[Any, ...]]]:
-    """Enter two parts of one seller and one of another; return a look at their slots."""
+    """Add two parts of one seller and one of another; return a reader of their slots."""
     for seller, sku in (("acme", "P1"), ("acme", "P2"), ("zenith", "P2")):
         keys = [(SellerId(seller), Sku(sku))]
         Listings(pool).add(keys, policy=by_name("split"), now=SystemClock().now())
 
-    def look() -> list[tuple[Any, ...]]:
+    def read_slots() -> list[tuple[Any, ...]]:
         with pool.connection() as connection:
             return connection.execute(SLOTS).fetchall()
 
-    return look
+    return read_slots
 
 
-def test_a_part_is_moved_and_the_answer_says_from_where_to_where(
+def test_a_part_is_moved_and_both_slots_are_shown(
     on_database: Headway, slots: Callable[[], list[Any]]
 ) -> None:
-    shown = on_database("move", "P1", "--hour", "14", "--minute", "30", **SPLIT)
-    assert shown.code == 0
-    assert "P1    acme    00:00   14:30, chosen" in shown.out
+    result = on_database("move", "P1", "--hour", "14", "--minute", "30", **SPLIT)
+    assert result.code == 0
+    assert "P1    acme    00:00   14:30, chosen" in result.out
     assert slots()[0] == ("P1", 14, 30, 0, True)
-    told = on_database("move", "P1", "--priority", "5", "--json", **SPLIT).object()
-    (listing,) = told["listings"]
+    reply = on_database("move", "P1", "--priority", "5", "--json", **SPLIT).object()
+    (listing,) = reply["listings"]
     assert listing["old"]["sync_priority"] == 0
     assert listing["new"] == {
         "hour_bucket": 14, "minute_offset": 30, "sync_priority": 5, "manual_slot_override": True,
@@ -55,15 +55,15 @@ def test_a_part_of_several_sellers_needs_the_seller(
     on_database: Headway, slots: Callable[[], list[Any]]
 ) -> None:
     before = slots()
-    said = on_database("move", "P1", "P2", "--hour", "4", **SPLIT).complaint(2)
-    assert said == "headway: P2 is listed by acme, zenith; say whose: name the seller (--seller)"
+    message = on_database("move", "P1", "P2", "--hour", "4", **SPLIT).error(2)
+    assert message == "headway: P2 is listed by acme, zenith; say whose: name the seller (--seller)"
     assert slots() == before
     on_database("move", "P2", "--hour", "4", "--seller", "zenith", **SPLIT)
     assert [row[1] for row in slots()] == [0, 1, 4]
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     (
         (["P1"], "say where to: --hour, --priority or --auto"),
         (["P1", "--minute", "5"], "--minute needs --hour"),
@@ -74,21 +74,21 @@ def test_a_part_of_several_sellers_needs_the_seller(
         (["P1", "--hour", "5", "--seller", "zenith"], "zenith does not list P1"),
     ),
 )
-def test_what_makes_no_sense_is_told_and_nothing_is_done(
-    on_database: Headway, slots: Callable[[], list[Any]], options: list[str], said: str
+def test_an_invalid_move_is_refused_and_changes_nothing(
+    on_database: Headway, slots: Callable[[], list[Any]], options: list[str], message: str
 ) -> None:
     before = slots()
-    assert said in on_database("move", *options, **SPLIT).complaint(2)
+    assert message in on_database("move", *options, **SPLIT).error(2)
     assert slots() == before
 
 
-def test_a_policy_without_slots_says_so(
+def test_a_policy_without_slots_refuses_a_move(
     on_database: Headway, slots: Callable[[], list[Any]]
 ) -> None:
     before = slots()
-    said = on_database("move", "P1", "--hour", "5", HEADWAY_POLICY="adaptive").complaint(2)
-    assert "under adaptive a part has no slot" in said
-    assert "give it a weight (headway import)" in said, "what to do instead"
+    message = on_database("move", "P1", "--hour", "5", HEADWAY_POLICY="adaptive").error(2)
+    assert "under adaptive a part has no slot" in message
+    assert "give it a weight (headway import)" in message, "what to do instead"
     assert slots() == before
 
 

@@ -1,4 +1,4 @@
-"""`headway supplier` as a person types it, here and at a server; no secret is ever shown."""
+"""The command supplier, locally and at a server; no secret is ever shown."""
 
 import os
 import pty
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.cli.both import Both
+from tests.cli.both import LocalAndRemote
 
 from headway.app.providers import stored_secrets
 from headway.config import Settings
@@ -30,13 +30,13 @@ def secrets(tmp_path: Path) -> tuple[str, str]:
     return "--secrets-file", str(path)
 
 
-def kept(pool: ConnectionPool, data_dir: Path) -> tuple[str, str]:
+def stored_pair(pool: ConnectionPool, data_dir: Path) -> tuple[str, str]:
     row = Suppliers(pool).find(SupplierName("east"))
     stored = stored_secrets(row.name, Settings(data_dir=data_dir), pool)
     return stored["client_secret"], stored["password"]
 
 
-def test_a_supplier_is_added_listed_given_and_removed(
+def test_a_supplier_is_added_listed_assigned_and_removed(
     on_database: Headway, pool: ConnectionPool, tmp_path: Path, secrets: tuple[str, str]
 ) -> None:
     added = on_database(*ADD, *secrets, "--url", "https://east.example")
@@ -44,73 +44,77 @@ def test_a_supplier_is_added_listed_given_and_removed(
         0,
         True,
     )
-    assert kept(pool, tmp_path / "none") == SECRETS
+    assert stored_pair(pool, tmp_path / "none") == SECRETS
     again = on_database(*ADD, *secrets)
     assert "its new secrets are used from the next sign-in on" in again.out
     once_more = on_database(*ADD, *secrets, "--json").object()
     assert (once_more["url"], once_more["is_new"]) == ("https://east.example", False)
-    given = on_database("supplier", "give", "east", "--seller", "acme", "--json").object()
-    assert given == {"supplier": "east", "seller": "acme", "moved": 0}
+    assigned = on_database("supplier", "give", "east", "--seller", "acme", "--json").object()
+    assert assigned == {"supplier": "east", "seller": "acme", "moved": 0}
     listed = on_database("supplier", "list")
     assert [line.split()[0] for line in listed.out.splitlines()] == ["name", "main", "east"]
-    few = on_database("supplier", "list", "--limit", "1")
-    assert "and more; show them with --limit 10" in few.out
-    told = on_database("supplier", "list", "--json").object()
-    assert [each["sellers"] for each in told["suppliers"]] == [0, 1]
-    used = on_database("supplier", "remove", "east").complaint(2)
-    assert "headway supplier give main --seller acme" in used
+    first_page = on_database("supplier", "list", "--limit", "1")
+    assert "and more; show them with --limit 10" in first_page.out
+    listing = on_database("supplier", "list", "--json").object()
+    assert [supplier["sellers"] for supplier in listing["suppliers"]] == [0, 1]
+    message = on_database("supplier", "remove", "east").error(2)
+    assert "headway supplier give main --seller acme" in message
     on_database("supplier", "give", "main", "--seller", "acme")
-    gone = on_database("supplier", "remove", "east")
-    assert gone.out == "east is removed, and its secrets are forgotten\n"
-    said = "".join(each.out + each.err for each in (added, again, listed, gone))
-    assert not any(secret in said for secret in SECRETS)
+    removed = on_database("supplier", "remove", "east")
+    assert removed.out == "east is removed, and its secrets are forgotten\n"
+    output = "".join(result.out + result.err for result in (added, again, listed, removed))
+    assert not any(secret in output for secret in SECRETS)
 
 
-def test_slips_are_refused_by_name(on_database: Headway, tmp_path: Path, secrets: Any) -> None:
+def test_invalid_arguments_are_refused_by_name(
+    on_database: Headway, tmp_path: Path, secrets: Any
+) -> None:
     assert "NAME: a supplier's name is" in on_database(
         "supplier", "add", "East", *ADD[3:], *secrets
-    ).complaint(2)
-    assert "--secrets-file FILE" in on_database(*ADD).complaint(2)
+    ).error(2)
+    assert "--secrets-file FILE" in on_database(*ADD).error(2)
     (tmp_path / "one").write_text("alone")
-    one = on_database(*ADD, "--secrets-file", str(tmp_path / "one")).complaint(2)
+    one = on_database(*ADD, "--secrets-file", str(tmp_path / "one")).error(2)
     assert ("two lines" in one, "alone" in one) == (True, False)
-    assert "No such file" in on_database(*ADD, "--secrets-file", "none").complaint(2)
-    assert "url must be" in on_database(*ADD, *secrets, "--url", "east").complaint(2)
-    missing = on_database("supplier", "give", "east", "--seller", "acme").complaint(2)
+    assert "No such file" in on_database(*ADD, "--secrets-file", "none").error(2)
+    assert "url must be" in on_database(*ADD, *secrets, "--url", "east").error(2)
+    missing = on_database("supplier", "give", "east", "--seller", "acme").error(2)
     assert "there is no supplier east" in missing
 
 
-def test_secrets_may_be_typed_and_are_not_seen(
+def test_secrets_can_be_typed_and_are_not_echoed(
     database: str, pool: ConnectionPool, tmp_path: Path
 ) -> None:
-    ours, theirs = pty.openpty()
+    terminal, stdin = pty.openpty()
     settings = {"DATABASE_URL": database, "HEADWAY_DATA_DIR": str(tmp_path)}
     with subprocess.Popen(
         [Path(sys.executable).with_name("headway"), *ADD],
         env={**os.environ, **settings},
-        stdin=theirs,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,  # no terminal of its own but what stdin is
-    ) as running:
-        assert running.stderr is not None
+    ) as process:
+        assert process.stderr is not None
         for question, secret in zip(("Client secret: ", "Password: "), SECRETS, strict=True):
-            asked = ""
-            while not asked.endswith(question) and (letter := running.stderr.read(1)):
-                asked += letter
-            os.write(ours, f"{secret}\n".encode())
-        said = "".join(running.communicate())
-    echoed = os.read(ours, 1000) if select.select([ours], [], [], 0)[0] else b""
-    os.close(theirs)
-    os.close(ours)
-    assert running.returncode == 0, said
-    assert not any(secret in said + echoed.decode() for secret in SECRETS)
-    assert kept(pool, tmp_path) == SECRETS
+            prompt = ""
+            while not prompt.endswith(question) and (character := process.stderr.read(1)):
+                prompt += character
+            os.write(terminal, f"{secret}\n".encode())
+        output = "".join(process.communicate())
+    echoed = os.read(terminal, 1000) if select.select([terminal], [], [], 0)[0] else b""
+    os.close(stdin)
+    os.close(terminal)
+    assert process.returncode == 0, output
+    assert not any(secret in output + echoed.decode() for secret in SECRETS)
+    assert stored_pair(pool, tmp_path) == SECRETS
 
 
-def test_suppliers_are_the_same_here_and_at_a_server(both: Both, secrets: tuple[str, str]) -> None:
-    for words in (
+def test_supplier_commands_print_the_same_locally_and_remotely(
+    both: LocalAndRemote, secrets: tuple[str, str]
+) -> None:
+    for arguments in (
         (*ADD, *secrets),
         (*ADD, *secrets, "--json"),
         ("supplier", "give", "east", "--seller", "acme"),
@@ -127,8 +131,10 @@ def test_suppliers_are_the_same_here_and_at_a_server(both: Both, secrets: tuple[
         ("supplier", "remove", "east", "--json"),
         ("supplier", "remove", "west"),
     ):
-        here, there = both.local(*words), both.remote(*words)
-        assert (here.code, here.out, here.err) == (there.code, there.out, there.err), words
+        local, remote = both.local(*arguments), both.remote(*arguments)
+        assert (local.code, local.out, local.err) == (remote.code, remote.out, remote.err), (
+            arguments
+        )
 
 
 def test_a_price_list_is_added_with_its_columns(on_database: Headway, tmp_path: Path) -> None:
@@ -140,9 +146,9 @@ def test_a_price_list_is_added_with_its_columns(on_database: Headway, tmp_path: 
     assert added["options"] == {
         "columns": {"sku": "PartNo"}, "currency": "USD", "interval": "30m",
     }  # fmt: skip
-    assert "no price list is held" in on_database("supplier", "accept", "list").complaint(2)
-    wrong = on_database(*add, "--interval", "soon").complaint(2)
+    assert "no price list is held" in on_database("supplier", "accept", "list").error(2)
+    wrong = on_database(*add, "--interval", "soon").error(2)
     assert "interval: write a time from 1m to 24h" in wrong
-    assert "--column: write each name once" in on_database(*add, "--column", "sku").complaint(2)
-    plain = on_database(*add[:5], "--url", "http://parts.example/p.csv").complaint(2)
+    assert "--column: write each name once" in on_database(*add, "--column", "sku").error(2)
+    plain = on_database(*add[:5], "--url", "http://parts.example/p.csv").error(2)
     assert "use https" in plain

@@ -1,4 +1,4 @@
-"""`headway vault` as an operator types it; neither a key nor a secret is ever shown."""
+"""The command vault; neither a key nor a secret is ever shown."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -8,12 +8,12 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.clock import SystemClock
-from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import LimitKey, SellerId
 from headway.providers.tokens import store_tokens
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway.store.accounts.oauth_flows import OAuthFlow, OAuthFlows
+from headway_lab.platforms import ETSY
 
 Headway = Callable[..., Any]
 OLD = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
@@ -30,12 +30,12 @@ def fill(pool: ConnectionPool) -> Callable[[str], None]:
     def put(key: str) -> None:
         vault = Vault([key])
         limit_key = LimitKey(f"etsy:{key[:4]}")
-        shelf = Credentials(pool)
+        credentials = Credentials(pool)
         store_tokens(
-            shelf, vault, limit_key, clock=CLOCK, access="hush-access", refresh="hush-more"
+            credentials, vault, limit_key, clock=CLOCK, access="hush-access", refresh="hush-more"
         )
         flow = OAuthFlow(
-            platform=PlatformName.ETSY,
+            platform=ETSY,
             user_id=SellerId("acme"),
             shop="",
             verifier=vault.encrypt("hush-verifier"),
@@ -45,7 +45,7 @@ def fill(pool: ConnectionPool) -> Callable[[str], None]:
     return put
 
 
-def test_rotation_leaves_nothing_that_needs_an_old_key(
+def test_after_rotation_no_secret_needs_an_old_key(
     on_database: Headway, fill: Callable[[str], None], pool: ConnectionPool
 ) -> None:
     fill(OLD)
@@ -58,35 +58,35 @@ def test_rotation_leaves_nothing_that_needs_an_old_key(
         "keys_that_may_go": [],
     }
     assert "still needed; run: headway vault rotate" in on_database("vault", "status", **BOTH).out
-    done = on_database("vault", "rotate", **BOTH)
-    assert "3 of 6 secrets were encrypted anew" in done.out
-    assert "all but the first key may be removed from HEADWAY_SECRET_KEY" in done.out
+    result = on_database("vault", "rotate", **BOTH)
+    assert "3 of 6 secrets were encrypted again" in result.out
+    assert "all but the first key may be removed from HEADWAY_SECRET_KEY" in result.out
     again = on_database("vault", "rotate", "--json", **BOTH).object()
     assert (again["written"], again["keys_that_may_go"]) == (0, [2])
     stored = Credentials(pool).secrets() + OAuthFlows(pool).secrets()
-    opened = {Vault([NEW]).decrypt(each) for each in stored}
-    assert opened == {"hush-access", "hush-more", "hush-verifier"}
+    decrypted = {Vault([NEW]).decrypt(secret) for secret in stored}
+    assert decrypted == {"hush-access", "hush-more", "hush-verifier"}
 
 
-def test_a_key_that_is_missing_is_told_by_its_setting_and_the_rest_is_rotated(
+def test_a_missing_key_is_reported_and_the_other_secrets_are_rotated(
     on_database: Headway, fill: Callable[[str], None]
 ) -> None:
     fill(OLD)
     fill(STRANGE)
-    done = on_database("vault", "rotate", **BOTH)
-    said = done.complaint(2)
-    assert "3 secrets were encrypted anew, but 3 stored secrets open with none" in said
-    assert "HEADWAY_SECRET_KEY" in said
-    seen = on_database("vault", "status", "--json", **BOTH).object()
-    assert (seen["secrets_by_key"], seen["secrets_without_key"]) == ([3, 0], 3)
-    shown = done.out + done.err + on_database("vault", "status", **BOTH).out
+    result = on_database("vault", "rotate", **BOTH)
+    message = result.error(2)
+    assert "3 secrets were encrypted again, but 3 stored secrets open with none" in message
+    assert "HEADWAY_SECRET_KEY" in message
+    status = on_database("vault", "status", "--json", **BOTH).object()
+    assert (status["secrets_by_key"], status["secrets_without_key"]) == ([3, 0], 3)
+    output = result.out + result.err + on_database("vault", "status", **BOTH).out
     for secret in (OLD, NEW, STRANGE, "hush"):
-        assert secret not in shown
+        assert secret not in output
 
 
-def test_an_empty_vault_says_so_and_one_key_is_not_taken_away(on_database: Headway) -> None:
-    done = on_database("vault", "rotate", HEADWAY_SECRET_KEY=NEW)
-    assert done.out == "0 of 0 secrets were encrypted anew with the newest key\n"
+def test_an_empty_vault_is_reported_and_a_single_key_is_not_removable(on_database: Headway) -> None:
+    result = on_database("vault", "rotate", HEADWAY_SECRET_KEY=NEW)
+    assert result.out == "0 of 0 secrets were encrypted again with the newest key\n"
     table = on_database("vault", "status", HEADWAY_SECRET_KEY=NEW).out
     assert "1 (newest)" in table
     assert "removed" not in table

@@ -1,4 +1,4 @@
-"""Every request we make of Etsy, and every reply of the simulated one, fits Etsy's own document."""
+"""Every request to Etsy and every reply of the simulator matches Etsy's OpenAPI document."""
 
 import contextlib
 import json
@@ -13,16 +13,18 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.core.accounts.jobs import KINDS, Account, DataKind, PlatformName
+from headway.core.accounts.jobs import Account, DataKind
 from headway.core.accounts.pagination import PageRequest
 from headway.core.catalog.listings import SellerId
 from headway.errors import ProviderError
 from headway.providers.etsy.api import SCOPES
 from headway.providers.etsy.client import EtsyAccess, EtsyApi, EtsyPlatform, consent_url
 from headway.providers.etsy.pagination import paginator_of
+from headway.providers.registry import platform_role
 from headway.providers.tokens import store_tokens, token_key
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
+from headway_lab.platforms import ETSY
 from headway_lab.simulators.etsy.records import EtsyBuyer
 from headway_lab.simulators.etsy.simulator import EtsySimulator
 from headway_lab.simulators.reply import SimReply
@@ -42,7 +44,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
     "array": list,
     "object": dict,
 }
-# Every field of these is in what the simulator shows.
+# The simulator returns every field of these.
 WHOLE = (
     "ShopReceipts",
     "ShopReceipt",
@@ -67,7 +69,7 @@ def contract() -> dict[str, Any]:
     return document
 
 
-class Judge:
+class SchemaChecker:
     """Checks values against a schema, and records which fields occurred."""
 
     def __init__(self) -> None:
@@ -133,19 +135,19 @@ def as_typed(text: str, schema: Mapping[str, Any]) -> Any:
 
 
 class ContractChecker:
-    """Stands before the simulator and holds every request and reply against the document."""
+    """Wraps the simulator and checks every request and reply against the document."""
 
     def __init__(self, etsy: EtsySimulator) -> None:
         self.etsy = etsy
-        self.judge = Judge()
-        self.found: list[str] = []
+        self.schema_checker = SchemaChecker()
+        self.violations: list[str] = []
         self.operations: set[str] = set()
 
     def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> SimReply:
         reply = self.etsy.handle(method, path, headers, body)
         url = urlsplit(path)
         if headers.get("x-api-key") != "sim-keystring:sim-shared-secret":
-            self.found.append(f"{path} came without the app's key")
+            self.violations.append(f"{path} came without the app's key")
         if url.path != "/v3/public/oauth/token":
             operation, inside = operation_of(url.path)
             self.operations.add(operation["operationId"])
@@ -156,30 +158,34 @@ class ContractChecker:
     def check_request(self, operation: Any, params: dict[str, str], method: str) -> None:
         name = operation["operationId"]
         known = {parameter["name"]: parameter for parameter in operation["parameters"]}
-        self.found += [f"{name} has no parameter {param}" for param in params if param not in known]
+        self.violations += [
+            f"{name} has no parameter {param}" for param in params if param not in known
+        ]
         for parameter in known.values():
             if parameter["required"] and parameter["name"] not in params:
-                self.found.append(f"{name} lacks {parameter['name']}")
+                self.violations.append(f"{name} lacks {parameter['name']}")
         for key in params.keys() & known.keys():
             schema = known[key]["schema"]
-            self.found += self.judge.faults(as_typed(params[key], schema), schema, f"{name}({key})")
+            self.violations += self.schema_checker.faults(
+                as_typed(params[key], schema), schema, f"{name}({key})"
+            )
         security = operation.get("security") or [{}]
         missing = set(security[0].get("oauth2", ())) - set(SCOPES)
-        self.found += [f"{name} needs the scope {scope}" for scope in missing]
+        self.violations += [f"{name} needs the scope {scope}" for scope in missing]
         assert method == "GET"
 
     def check_reply(self, operation: Any, reply: SimReply) -> None:
         response = operation["responses"].get(str(reply.status))
         if response is None:
-            if reply.status not in {404, 429}:  # the document knows no limits
-                self.found.append(f"{operation['operationId']} never answers {reply.status}")
+            if reply.status not in {404, 429}:  # the document has no limits
+                self.violations.append(f"{operation['operationId']} never answers {reply.status}")
             return
         schema = response["content"]["application/json"]["schema"]
         value = json.loads(reply.body)
         if reply.status == 200:
-            self.found += self.judge.faults(value, schema, operation["operationId"])
+            self.violations += self.schema_checker.faults(value, schema, operation["operationId"])
         elif not isinstance(value.get("error"), str):
-            self.found.append(f"{operation['operationId']} gives no error")
+            self.violations.append(f"{operation['operationId']} gives no error")
 
 
 @pytest.fixture
@@ -193,11 +199,9 @@ def checker() -> ContractChecker:
 @pytest.fixture
 def connector(checker: ContractChecker, pool: ConnectionPool) -> Iterator[EtsyPlatform]:
     clock, pair = checker.etsy._clock, checker.etsy.grant(SHOP)
-    credentials, scope = Credentials(pool), token_key(PlatformName.ETSY, str(SHOP))
+    credentials, scope = Credentials(pool), token_key(ETSY, str(SHOP))
     store_tokens(credentials, VAULT, scope, clock=clock, access=pair.access, refresh=pair.refresh)
-    account = Account(
-        id="1", user_id=SellerId("seller"), platform=PlatformName.ETSY, shop=str(SHOP)
-    )
+    account = Account(id="1", user_id=SellerId("seller"), platform=ETSY, shop=str(SHOP))
     connector = EtsyPlatform(
         account,
         url="http://etsy.test",
@@ -211,7 +215,7 @@ def connector(checker: ContractChecker, pool: ConnectionPool) -> Iterator[EtsyPl
         yield connector
 
 
-def live(etsy: EtsySimulator) -> None:
+def perform_events(etsy: EtsySimulator) -> None:
     """Perform every kind of event at least once."""
     for state in ("active", "inactive", "sold_out", "draft", "expired"):
         etsy.add_listing(SHOP, state=state, sku="" if state == "draft" else "MUG")
@@ -228,11 +232,11 @@ def live(etsy: EtsySimulator) -> None:
 def test_requests_and_replies_of_pulls_and_client_match_the_document(
     checker: ContractChecker, connector: EtsyPlatform
 ) -> None:
-    live(checker.etsy)
+    perform_events(checker.etsy)
     receipt = next(iter(checker.etsy.shop(SHOP).receipts))
     clock = checker.etsy._clock
     clock.sleep(120)
-    for kind in KINDS[PlatformName.ETSY]:
+    for kind in platform_role(ETSY).kinds:
         for is_backfill in (False, True) if kind is not DataKind.LISTINGS else (False,):
             walk = paginator_of(kind, is_backfill=is_backfill)
             cursor = walk.begin({"rewalked_s": 0}, clock.now(), [str(receipt)])
@@ -246,7 +250,7 @@ def test_requests_and_replies_of_pulls_and_client_match_the_document(
                     break
                 cursor = step.cursor
     assert connector.read(PageRequest(what="receipt", values={"receipt_id": "4"})).missing == ("4",)
-    assert checker.found == []
+    assert checker.violations == []
     assert checker.operations == {
         "getShopReceipts",
         "getShopReceipt",
@@ -254,7 +258,7 @@ def test_requests_and_replies_of_pulls_and_client_match_the_document(
         "getShopPaymentAccountLedgerEntries",
     }
     schemas = contract()["components"]["schemas"]
-    met = checker.judge.met
+    met = checker.schema_checker.met
     for name in set(WHOLE) - {"Self"}:
         assert met.get(name) == set(schemas[name]["properties"]), name
 
@@ -271,12 +275,12 @@ def test_the_oauth_flow_matches_the_document(checker: ContractChecker) -> None:
         for wrong in ("nobody", pair.refresh):
             with pytest.raises(ProviderError):
                 endpoint.find_self(wrong)
-    assert checker.found == []
+    assert checker.violations == []
     assert checker.operations == {"getMe", "getShop"}
     oauth = contract()["components"]["securitySchemes"]["oauth2"]["flows"]["authorizationCode"]
     assert consent_url("k", "r", "s", "c").startswith(f"{oauth['authorizationUrl']}?")
     assert set(SCOPES) <= set(oauth["scopes"])
-    assert checker.judge.met["Self"] == {"user_id", "shop_id"}
+    assert checker.schema_checker.met["Self"] == {"user_id", "shop_id"}
 
 
 def test_the_checker_reports_what_does_not_match() -> None:
@@ -284,7 +288,7 @@ def test_the_checker_reports_what_does_not_match() -> None:
     contract()
 
     def faults(**row: Any) -> list[str]:
-        return Judge().faults(row, schema, "row")
+        return SchemaChecker().faults(row, schema, "row")
 
     assert faults(receipt_id=1, name="x", seller_email=None) == []
     assert faults(receipt_id="1") == ["row.receipt_id is no integer: '1'"]

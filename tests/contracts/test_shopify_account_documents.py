@@ -1,4 +1,4 @@
-"""Every document that reads a shop is valid, costs what we estimate, and needs only our scopes."""
+"""Every document that reads a shop is valid, has the estimated cost, and needs only our scopes."""
 
 import json
 import re
@@ -55,7 +55,7 @@ ASKS = {
 def scopes_by_type() -> dict[str, set[str]]:
     path = Path(__file__).parents[3] / CONTRACT
     if not path.exists():
-        pytest.skip(f"no {CONTRACT} beside the project: nothing tells which scopes are needed")
+        pytest.skip(f"no {CONTRACT} beside the project: the needed scopes are unknown")
     items = json.loads(path.read_text(encoding="utf-8"))["offline_scopes"]["items"]
     return {
         item["typeName"]: set(item["offlineScopes"])
@@ -93,7 +93,7 @@ def test_no_document_uses_what_is_deprecated(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ASKS)
-def test_a_document_costs_what_we_estimate_and_no_more_than_a_call_may(name: str) -> None:
+def test_a_document_has_the_estimated_cost_within_the_limit_of_a_call(name: str) -> None:
     document = document_of(ASKS[name])
     operation = read_document(document.text)
     assert isinstance(operation, Operation), operation
@@ -101,7 +101,7 @@ def test_a_document_costs_what_we_estimate_and_no_more_than_a_call_may(name: str
 
 
 @pytest.mark.parametrize("name", ASKS)
-def test_a_document_needs_no_scope_that_we_do_not_ask_for(name: str) -> None:
+def test_a_document_needs_only_requested_scopes(name: str) -> None:
     needed = scopes_by_type()
     for kind in types_in(document_of(ASKS[name]).text) & needed.keys():
         assert needed[kind] & set(SCOPES), f"{kind} needs one of {needed[kind]}"

@@ -1,4 +1,4 @@
-"""Every document we can send is valid GraphQL of the API version we speak, variables included."""
+"""Every document that we can send is valid for our API version, including its variables."""
 
 import json
 from decimal import Decimal
@@ -42,7 +42,7 @@ def schema() -> GraphQLSchema:
     if not path.exists():
         pytest.skip(f"no {CONTRACT} beside the project: nothing to hold the documents against")
     data = json.loads(path.read_text(encoding="utf-8"))["data"]
-    # Shopify deprecates fields that their interface does not: its fault, and not our concern.
+    # Shopify deprecates fields that their interface does not; this does not concern us.
     return build_client_schema(data, assume_valid=True)
 
 
@@ -164,7 +164,7 @@ def test_no_document_uses_what_is_deprecated(name: str) -> None:
         ("query Q($first: Int!) { locations(first: $first) { nodes { name } } }", {}),
     ),
 )
-def test_what_is_not_valid_is_noticed(text: str, variables: dict[str, Any]) -> None:
+def test_an_invalid_document_is_detected(text: str, variables: dict[str, Any]) -> None:
     schema()
     with pytest.raises(AssertionError):
         assert_valid(Document(text=text, variables=variables))
@@ -202,7 +202,7 @@ def test_variants_of_one_product_share_a_mutation_and_the_sku_is_left_alone() ->
     }
 
 
-def test_a_search_quotes_what_a_sku_may_hold() -> None:
+def test_a_search_quotes_special_characters_of_a_sku() -> None:
     search = DOCUMENTS["find several with odd characters"].variables["search"]
     assert search.split(" OR sku:") == [
         r'sku:"WF1=K3\"',
@@ -220,6 +220,6 @@ def test_the_texts_of_a_supplier_stay_plain_text() -> None:
     assert fields["variants"][0]["sku"] == NASTY[0]
 
 
-def test_a_key_that_is_no_name_cannot_slip_into_a_bulk_mutation() -> None:
+def test_an_invalid_key_is_refused_in_a_bulk_mutation() -> None:
     with pytest.raises(AssertionError):
         bulk_mutation("a{b}")

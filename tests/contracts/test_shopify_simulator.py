@@ -1,4 +1,4 @@
-"""The simulated shop's schema is a part of Shopify's own, name by name and type by type."""
+"""The schema of the simulated shop is a subset of Shopify's schema."""
 
 import json
 from functools import cache
@@ -53,12 +53,12 @@ def arguments(values: Any, holder: str) -> dict[str, str | None]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_name_of_the_simulator_is_shopifys(name: str) -> None:
+def test_every_type_of_the_simulator_matches_shopifys(name: str) -> None:
     actual, expected = shape(OURS, name), shape(contract(), name)
     assert {key: expected.get(key, "missing") for key in actual} == actual
 
 
-def test_every_directive_of_the_simulator_is_shopifys() -> None:
+def test_every_directive_of_the_simulator_matches_shopifys() -> None:
     known = {directive["name"]: directive for directive in contract()["directives"]}
     for directive in OURS["directives"]:
         if directive["name"] not in NOT_FOR_DOCUMENTS:
@@ -68,5 +68,5 @@ def test_every_directive_of_the_simulator_is_shopifys() -> None:
 
 
 @pytest.mark.parametrize("root", ("queryType", "mutationType"))
-def test_the_roots_are_shopifys(root: str) -> None:
+def test_the_root_types_match_shopifys(root: str) -> None:
     assert OURS[root]["name"] == contract()[root]["name"]

@@ -1,4 +1,4 @@
-"""Roles, needs and the wall, as the table in `core/access.py` has them."""
+"""Roles, needs and tenant isolation, as the table in `core/access.py` has them."""
 
 import pytest
 
@@ -23,7 +23,7 @@ TABLE = {
 @pytest.mark.parametrize("need", Need)
 def test_everybody_may_do_what_the_table_says(need: Need) -> None:
     everybody = (OPERATOR, READER, SELLER, READER_OF_ONE)
-    assert tuple(each.may(need) for each in everybody) == TABLE[need]
+    assert tuple(person.may(need) for person in everybody) == TABLE[need]
 
 
 def test_a_refusal_says_what_would_be_needed() -> None:
@@ -31,7 +31,7 @@ def test_a_refusal_says_what_would_be_needed() -> None:
         READER_OF_ONE.require(Need.WRITE)
 
 
-def test_whoever_belongs_to_a_seller_asks_about_that_seller_whether_named_or_not() -> None:
+def test_a_caller_of_a_seller_asks_about_that_seller_whether_named_or_not() -> None:
     assert SELLER.whose(None) == ACME
     assert SELLER.whose(ACME) == ACME
     with pytest.raises(ForbiddenError, match="belongs to acme"):

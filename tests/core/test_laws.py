@@ -70,5 +70,5 @@ def test_the_replay_finds_exactly_the_begins_at_which_too_many_may_be_inside(
         ]
         if len(inside) + 1 > limit:
             expected.append(one.permit_id)
-    found = replay_windows(reversed(calls), Window(limit=limit, span_s=60))
-    assert [breach.permit_id for breach in found] == expected
+    broken = replay_windows(reversed(calls), Window(limit=limit, span_s=60))
+    assert [breach.permit_id for breach in broken] == expected

@@ -41,7 +41,7 @@ def test_a_value_is_never_an_option() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("watch", "said"), ((True, ["--watch"]), (False, [])))
-def test_what_is_on_or_off_is_said_by_its_name_alone(*, watch: bool, said: list[str]) -> None:
+@pytest.mark.parametrize(("watch", "flags"), ((True, ["--watch"]), (False, [])))
+def test_a_switch_is_written_as_its_name_alone(*, watch: bool, flags: list[str]) -> None:
     run = Run(id="1", kind=RunKind.SIMULATE, request={"watch": watch}, created_at=NOW)
-    assert words(run) == ["simulate", *said, "--progress=json", "--server=", "--json"]
+    assert words(run) == ["simulate", *flags, "--progress=json", "--server=", "--json"]

@@ -74,8 +74,8 @@ class Wire:
 def rebuilt(shops: Shops, transport: httpx.BaseTransport, pool: Any = None) -> App:
     """Build the same application over another wire, and perhaps another pool."""
     settings = shops.app.settings
-    given = pool or shops.pool
-    return build(settings, shops.clock, given, shop_transport=transport, ids=fresh_id)
+    own_pool = pool or shops.pool
+    return build(settings, shops.clock, own_pool, shop_transport=transport, ids=fresh_id)
 
 
 def fill(shops: Shops, count: int = LISTINGS, price: str = "12.00") -> None:
@@ -102,8 +102,8 @@ def finish(shops: Shops, push: Push) -> list[Done | Wait]:
 
 def reach(shops: Shops, push: Push, phase: str) -> None:
     """Let a pusher work until its bulk operation has come that far."""
-    told = "SELECT count(*) FROM push_intent WHERE kind = 'bulk' AND progress ->> 'phase' = %s"
-    shops.drive(push, until=lambda: shops.one(told, phase) == 1)
+    query = "SELECT count(*) FROM push_intent WHERE kind = 'bulk' AND progress ->> 'phase' = %s"
+    shops.drive(push, until=lambda: shops.one(query, phase) == 1)
 
 
 def bulk_service(shops: Shops) -> BulkOperations:

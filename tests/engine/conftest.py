@@ -72,14 +72,14 @@ class EngineRig:
 
     def drive(self, fetch: Fetch, until: Callable[[], bool], steps: int = 400) -> list[Done | Wait]:
         """Step a worker, letting it wait as it asks, until the condition holds."""
-        seen: list[Done | Wait] = []
+        results: list[Done | Wait] = []
         while not until():
-            assert len(seen) < steps, f"no end in sight: {seen[-5:]}"
+            assert len(results) < steps, f"no end in sight: {results[-5:]}"
             result = fetch.step()
-            seen.append(result)
+            results.append(result)
             if isinstance(result, Wait):
                 self.clock.sleep((result.until - self.clock.now()).total_seconds())
-        return seen
+        return results
 
     def price_calls(self) -> int:
         return self.supplier.calls["price"]

@@ -9,7 +9,7 @@ from typing import Any
 from psycopg_pool import ConnectionPool
 from tests.store.accounts.job_fixtures import DAY_KEY, MINUTE, RULE, Rows, make_rows
 
-from headway.core.accounts.jobs import Account, JobRule, PlatformName
+from headway.core.accounts.jobs import Account, JobRule
 from headway.core.accounts.pagination import RUN, SINCE, Cursor, Page, PageRequest, PageStep
 from headway.core.accounts.warehouse import Order, Records
 from headway.core.catalog.listings import Done, Wait
@@ -18,6 +18,7 @@ from headway.core.limits.transitions import Bucket, Observation, Resource
 from headway.engine.pull import Pull, PullRule
 from headway.store.limits.breakers import Breakers
 from headway.store.limits.error_share import ErrorShare
+from headway_lab.platforms import ETSY, PLATFORMS, PRINTIFY
 from headway_lab.virtual_clock import VirtualClock
 
 SECOND_KEY = "etsy:key:second"
@@ -42,7 +43,7 @@ def page_of(*names: str, more: bool = False, placed_at: datetime | None = None) 
 
 @dataclass(frozen=True)
 class PlainWalk:
-    """Page after page until none follows; wanted ids are told to the platform first."""
+    """Page after page until none follows; wanted ids are requested first."""
 
     recheck_after: timedelta | None = None
 
@@ -75,8 +76,10 @@ class Script:
     is_refreshing_elsewhere: bool = False
     dead_tokens: set[str] = field(default_factory=set)
     broken: dict[str, Exception] = field(default_factory=dict)
+    endless: set[str] = field(default_factory=set)
     can_refresh: bool = True
-    seen: dict[str, Observation] = field(default_factory=dict)
+    observations: dict[str, Observation] = field(default_factory=dict)
+    own_observations: dict[str, dict[str, Observation]] = field(default_factory=dict)
     price: float = 1
     day_key: str | None = DAY_KEY
     keys: tuple[str, ...] = (SECOND_KEY,)
@@ -99,11 +102,11 @@ class ScriptedPlatform:
 
     @property
     def day_key(self) -> str | None:
-        return self.script.day_key if self.account.platform is PlatformName.ETSY else None
+        return self.script.day_key if self.account.platform == ETSY else None
 
     @property
-    def seen(self) -> Mapping[str, Observation]:
-        return self.script.seen
+    def observations(self) -> Mapping[str, Observation]:
+        return self.script.own_observations.get(self.account.shop, self.script.observations)
 
     def needs_token(self) -> bool:
         return self.account.shop in self.script.dead_tokens and self.script.can_refresh
@@ -126,6 +129,8 @@ class ScriptedPlatform:
         self.script.clock.sleep(CALL_S)
         if self.account.shop in self.script.broken:
             raise self.script.broken[self.account.shop]
+        if self.account.shop in self.script.endless:
+            return Page(next="more")
         answer: Any = self.script.answers.pop(0) if self.script.answers else Page()
         if isinstance(answer, Exception):
             raise answer
@@ -145,6 +150,8 @@ class Pulls:
     def worker(self, owner: str) -> Pull:
         rows = self.rows
         return Pull(
+            platforms=PLATFORMS,
+            errors_counted=[PRINTIFY],
             clock=rows.clock,
             limiter=rows.limiter,
             jobs=rows.jobs,
@@ -158,14 +165,14 @@ class Pulls:
         )
 
     def drive(self, until: str, pull: Pull | None = None, steps: int = 100) -> list[Done | Wait]:
-        """Step a worker, letting it wait as it asks, until it says this; return what it said."""
-        seen: list[Done | Wait] = []
-        while not seen or until not in _text(seen[-1]):
-            assert len(seen) < steps, f"no end in sight: {seen[-5:]}"
-            seen.append((pull or self.pull).step())
-            if isinstance(seen[-1], Wait) and until not in _text(seen[-1]):
-                self.rows.clock.sleep((seen[-1].until - self.rows.clock.now()).total_seconds())
-        return seen
+        """Step a worker, letting it wait as it asks, until it returns this; return its results."""
+        results: list[Done | Wait] = []
+        while not results or until not in _text(results[-1]):
+            assert len(results) < steps, f"no end in sight: {results[-5:]}"
+            results.append((pull or self.pull).step())
+            if isinstance(results[-1], Wait) and until not in _text(results[-1]):
+                self.rows.clock.sleep((results[-1].until - self.rows.clock.now()).total_seconds())
+        return results
 
     def events(self) -> list[str]:
         return [

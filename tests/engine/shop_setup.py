@@ -132,16 +132,16 @@ class Shops:
     def drive(
         self, push: Push, until: Callable[[], bool] | None = None, steps: int = 400
     ) -> "list[Done | Wait]":
-        """Step a pusher, letting it wait as it asks, until nothing is due, or as told."""
-        seen: list[Done | Wait] = []
+        """Step a pusher, letting it wait as it asks, until nothing is due, or `until` is true."""
+        results: list[Done | Wait] = []
         is_over = until or (lambda: self.waiting() == 0)
         while not is_over():
-            assert len(seen) < steps, f"no end in sight: {seen[-5:]}"
+            assert len(results) < steps, f"no end in sight: {results[-5:]}"
             result = push.step()
-            seen.append(result)
+            results.append(result)
             if isinstance(result, Wait):
                 self.clock.sleep((result.until - self.clock.now()).total_seconds())
-        return seen
+        return results
 
     def push(self, owner: str = "w") -> Push:
         return self.app.push(owner)
@@ -158,7 +158,7 @@ def make_shops(
     **settings: Any,
 ) -> Shops:
     """Open a shop for each seller, connected, with nothing in it."""
-    setups = [ShopSetup(domain=f"{each}.myshopify.com", locations=PLACES) for each in sellers]
+    setups = [ShopSetup(domain=f"{seller}.myshopify.com", locations=PLACES) for seller in sellers]
     simulator = ShopifySimulator(clock, shops=setups, faults=faults, seed=1)
     chosen = Settings(
         shopify_url="http://shop.test/{shop}",

@@ -53,7 +53,7 @@ class DispatchRig:
     def open(self, *names: str) -> None:
         app, clock, send = self.rig.app, self.rig.clock, self.broker.send
         tick = new_tick_loop(app, send=send, rule=dispatch_rule(app))
-        clock.spawn(lambda: run_steps(tick.step, clock, QUIET, self.told, "tick"))
+        clock.spawn(lambda: run_steps(tick.step, clock, QUIET, self.report, "tick"))
         for name in names:
             self.stops[name] = threading.Event()
             clock.spawn(self.worker(name))
@@ -64,7 +64,7 @@ class DispatchRig:
             app,
             name,
             send=self.broker.send,
-            report=self.told,
+            report=self.report,
             rule=dispatch_rule(app),
             stopping=stop,
         )
@@ -78,7 +78,7 @@ class DispatchRig:
 
         return work
 
-    def told(self, name: str, text: str) -> None:
+    def report(self, name: str, text: str) -> None:
         self.reports.append((name, text))
 
     def run(self, until: Callable[[], bool], seconds: int = 3600) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headway.app.supplier_queue import supplier_queue
 from headway.core.catalog.listings import Wait
 from headway.core.timetable.market import initial_price
 from headway_lab.simulators.faults import FaultPlan, Interval
@@ -52,7 +53,7 @@ def test_the_next_permit_is_reserved_with_the_end_of_a_call_and_lapses_with_its_
     assert call == ("sent",)
     (waiting,) = rig.ask("SELECT jsonb_array_length(state -> 'waiting') FROM limiter")
     assert waiting == (1,)
-    rig.read(rig.app.fetch("w2"))  # w1 is gone, and nobody has told the limiter
+    rig.read(rig.app.fetch("w2"))  # w1 is gone, and the limiter does not know it
     assert rig.supplier.refusals == 0
 
 
@@ -80,9 +81,9 @@ def test_a_share_of_the_budget_paces_the_calls_and_an_urgent_one_goes_at_once(
     assert rig.clock.now() - began < timedelta(minutes=2)
 
 
-def test_whoever_waits_is_told_the_pace_of_the_share(make_rig: Any) -> None:
+def test_a_waiting_worker_gets_the_pace_of_the_share(make_rig: Any) -> None:
     rig = make_rig(policy="adaptive", budget_share=0.1)
-    assert rig.app.supplier_queue(rig.clock.now()).pace == timedelta(minutes=5)
+    assert supplier_queue(rig.app, rig.clock.now()).pace == timedelta(minutes=5)
 
 
 def test_several_workers_together_spend_no_more_than_their_share_of_the_budget(
@@ -99,8 +100,8 @@ def test_several_workers_together_spend_no_more_than_their_share_of_the_budget(
         rig.clock.sleep(max(0.0, (wakes_at - rig.clock.now()).total_seconds()))
         result = fetch.step()
         wakes_at = result.until if isinstance(result, Wait) else rig.clock.now()
-        # Behind whoever wakes at the same instant: all of them look before one of them calls.
-        queue = sorted([*queue, (wakes_at, fetch)], key=lambda each: each[0])
+        # After those that wake at the same instant: all of them check before one of them calls.
+        queue = sorted([*queue, (wakes_at, fetch)], key=lambda entry: entry[0])
     assert 25 <= rig.price_calls() - calls <= 31
 
 
@@ -128,8 +129,8 @@ def test_a_part_that_changes_is_looked_at_sooner_than_one_that_does_not(rig: Any
         rig.ask("SELECT sku, next_sync_at - last_successful_sync FROM product_sync_schedule")
     )
     assert rows[SKUS[0]] < min(gap for sku, gap in rows.items() if sku != SKUS[0]) / 2
-    seen = rig.one("SELECT changes_seen FROM product_sync_schedule WHERE sku = %s", SKUS[0])
-    assert seen > 3
+    changes_seen = rig.one("SELECT changes_seen FROM product_sync_schedule WHERE sku = %s", SKUS[0])
+    assert changes_seen > 3
     others = "SELECT max(changes_seen) FROM product_sync_schedule WHERE sku <> %s"
     assert rig.one(others, SKUS[0]) == 0
 
@@ -200,7 +201,7 @@ def test_a_maker_named_by_the_supplier_becomes_the_family_of_a_part_that_has_non
     assert set(families.values()) == {"ACME"}
 
 
-def test_a_part_tells_how_late_the_queue_is_by_the_listing_for_which_it_in_call(rig: Any) -> None:
+def test_the_lateness_of_the_queue_is_measured_by_the_listing_a_part_is_read_for(rig: Any) -> None:
     rig.add(*SKUS[:10])
     rig.add(*SKUS[:10], seller="b")
     fetch = rig.app.fetch("w1")
@@ -214,7 +215,7 @@ def test_a_part_tells_how_late_the_queue_is_by_the_listing_for_which_it_in_call(
         rig.ask(due, now + 9 * HOUR, late)
         before = rig.one("SELECT log_price FROM market")
         all_read(rig, fetch, 1)
-        assert rig.one("SELECT log_price FROM market") > before, "it boarded late"
+        assert rig.one("SELECT log_price FROM market") > before, "it was read late"
 
 
 def test_a_first_read_for_another_seller_is_no_change_of_the_part(rig: Any) -> None:
@@ -228,7 +229,7 @@ def test_a_first_read_for_another_seller_is_no_change_of_the_part(rig: Any) -> N
     assert rig.ask("SELECT name FROM family") == []
 
 
-def test_urgent_turns_fill_a_call_though_the_queue_is_late(rig: Any) -> None:
+def test_urgent_listings_fill_a_call_though_the_queue_is_late(rig: Any) -> None:
     rig.add(*SKUS)
     now, fetch = rig.clock.now(), rig.app.fetch("w1")
     overdue = "UPDATE product_sync_schedule SET last_successful_sync = %s, next_sync_at = %s"
@@ -239,7 +240,7 @@ def test_urgent_turns_fill_a_call_though_the_queue_is_late(rig: Any) -> None:
     assert read_since(rig, now) == set(urgent)
 
 
-def test_a_flood_of_urgent_turns_leaves_the_seats_to_those_whom_the_deadline_calls(
+def test_many_urgent_listings_leave_the_seats_to_those_near_their_deadline(
     rig: Any,
 ) -> None:
     rig.add(*SKUS)

@@ -187,9 +187,9 @@ class HalfDone(Wire):
     def answered(self, reply: SimReply) -> SimReply:
         if b'"bulkOperation":' not in reply.body or b'"COMPLETED"' not in reply.body:
             return reply
-        told = json.loads(reply.body)
-        told["data"]["bulkOperation"] |= {"status": self.status, "url": None}
-        return replace(reply, body=json.dumps(told).encode())
+        document = json.loads(reply.body)
+        document["data"]["bulkOperation"] |= {"status": self.status, "url": None}
+        return replace(reply, body=json.dumps(document).encode())
 
 
 @pytest.mark.parametrize("status", ("FAILED", "EXPIRED", "CANCELED", "COMPLETED"))
@@ -246,8 +246,8 @@ def test_what_cannot_be_started_goes_in_ordinary_calls_after_a_while(
     assert shops.clock.now() - before < timedelta(minutes=17)
     assert shops.simulator.calls["bulkOperationRunMutation"] > 10
     assert shops.simulator.calls["nodes"] == 0
-    told = shops.ask("SELECT state, result FROM push_intent WHERE kind = 'bulk'")
-    assert told == [("void", "it could not be sent in bulk")]
+    intents = shops.ask("SELECT state, result FROM push_intent WHERE kind = 'bulk'")
+    assert intents == [("void", "it could not be sent in bulk")]
     check_once(shops)
 
 
@@ -284,7 +284,7 @@ def test_a_file_that_the_shop_has_forgotten_is_uploaded_again(shops: Shops) -> N
     check_once(shops)
 
 
-def test_answers_whose_address_is_no_longer_good_are_asked_for_anew(shops: Shops) -> None:
+def test_results_at_an_expired_address_are_requested_again(shops: Shops) -> None:
     fill(shops)
     push = pusher(shops.app)
     reach(shops, push, "completed")

@@ -15,7 +15,7 @@ from tests.engine.supplier_setup import Broker, DispatchRig
 
 from headway.app.dispatch import dispatch_rule, new_tick_loop
 from headway.core.catalog.listings import Done, Wait
-from headway.core.dispatch import Carried, Subject, Verb
+from headway.core.dispatch import Subject, Verb, WorkerState
 from headway.core.limits.transitions import Permit
 from headway.engine.dispatch import Dispatcher, DispatchRule, Worker
 from headway.errors import InvariantError, StoreError
@@ -70,7 +70,7 @@ def test_messages_that_are_delivered_twice_start_nothing_twice(dispatch_rig: Dis
     assert sent < 20
 
 
-def test_a_worker_that_is_told_to_stop_hands_its_permit_to_the_next(
+def test_a_worker_that_must_stop_hands_its_permit_to_the_next(
     dispatch_rig: DispatchRig,
 ) -> None:
     rig = dispatch_rig.rig
@@ -91,20 +91,20 @@ class Toy:
     """A hand that does what a test says."""
 
     does: Callable[[], Done | Wait]
-    held: Carried | None = None
+    held: WorkerState | None = None
 
     def step(self) -> Done | Wait:
         return self.does()
 
-    def detach(self) -> Carried | None:
+    def detach(self) -> WorkerState | None:
         return self.held
 
-    def resume(self, carried: Carried) -> None:
+    def resume(self, carried: WorkerState) -> None:
         self.held = carried
 
 
 @dataclass
-class Desk:
+class DispatchSetup:
     new_dispatcher: Dispatcher
     dispatch_leases: DispatchLeases
     broker: Broker
@@ -116,8 +116,8 @@ class Desk:
 
 
 @pytest.fixture
-def operations_of(pool: ConnectionPool, clock: VirtualClock) -> Callable[[Worker], Desk]:
-    def make(hand: Worker) -> Desk:
+def make_setup(pool: ConnectionPool, clock: VirtualClock) -> Callable[[Worker], DispatchSetup]:
+    def make(worker: Worker) -> DispatchSetup:
         dispatch_leases, broker, reports = (
             DispatchLeases(pool, clock),
             Broker(clock),
@@ -126,13 +126,13 @@ def operations_of(pool: ConnectionPool, clock: VirtualClock) -> Callable[[Worker
         one = Dispatcher(
             clock=clock,
             dispatch_leases=dispatch_leases,
-            new_worker=lambda _subject: hand,
+            new_worker=lambda _subject: worker,
             send=broker.send,
             rule=DispatchRule(),
-            report=lambda *each: reports.append(each),
+            report=lambda *line: reports.append(line),
             stopping=threading.Event(),
         )
-        return Desk(
+        return DispatchSetup(
             new_dispatcher=one, dispatch_leases=dispatch_leases, broker=broker, reports=reports
         )
 
@@ -140,12 +140,12 @@ def operations_of(pool: ConnectionPool, clock: VirtualClock) -> Callable[[Worker
 
 
 def test_trouble_is_reported_in_one_line_and_tried_again_later(
-    operations_of: Callable[[Worker], Desk], clock: VirtualClock
+    make_setup: Callable[[Worker], DispatchSetup], clock: VirtualClock
 ) -> None:
     def step() -> Wait:
         raise StoreError("the database is away")
 
-    operations = operations_of(Toy(step))
+    operations = make_setup(Toy(step))
     operations.message()
     operations.message()
     assert operations.reports == [("fetch", "the database is away")]
@@ -154,32 +154,32 @@ def test_trouble_is_reported_in_one_line_and_tried_again_later(
     assert len(operations.reports) == 2
 
 
-def test_a_bug_is_not_swallowed(operations_of: Callable[[Worker], Desk]) -> None:
+def test_a_bug_is_not_swallowed(make_setup: Callable[[Worker], DispatchSetup]) -> None:
     def step() -> Wait:
         raise InvariantError("two owners")
 
     with pytest.raises(InvariantError, match="two owners"):
-        operations_of(Toy(step)).message()
+        make_setup(Toy(step)).message()
 
 
-def test_a_worker_stays_at_one_subject_for_a_turn_and_then_queues_again(
-    operations_of: Callable[[Worker], Desk], clock: VirtualClock
+def test_a_worker_keeps_one_subject_for_a_time_and_then_queues_it_again(
+    make_setup: Callable[[Worker], DispatchSetup], clock: VirtualClock
 ) -> None:
     def step() -> Done:
         clock.sleep(1)
         return Done(what="did it")
 
-    operations = operations_of(Toy(step))
+    operations = make_setup(Toy(step))
     operations.message()
     assert len(operations.reports) == 5
     assert operations.broker.sent == 1
 
 
 def test_copies_of_a_message_do_not_become_chains_of_their_own(
-    operations_of: Callable[[Worker], Desk], clock: VirtualClock
+    make_setup: Callable[[Worker], DispatchSetup], clock: VirtualClock
 ) -> None:
     permit = Permit(id="t", keys=("k",), wait_s=2, start_at=clock.now(), position=0)
-    operations = operations_of(
+    operations = make_setup(
         Toy(lambda: Wait(until=clock.now() + timedelta(seconds=2)), held=permit)
     )
     operations.broker.copies = 2
@@ -192,9 +192,9 @@ def test_copies_of_a_message_do_not_become_chains_of_their_own(
 
 
 def test_a_wait_with_nothing_in_hand_is_left_to_the_tick(
-    operations_of: Callable[[Worker], Desk], clock: VirtualClock
+    make_setup: Callable[[Worker], DispatchSetup], clock: VirtualClock
 ) -> None:
-    operations = operations_of(Toy(lambda: Wait(until=clock.now() + timedelta(seconds=2))))
+    operations = make_setup(Toy(lambda: Wait(until=clock.now() + timedelta(seconds=2))))
     operations.message()
     assert operations.broker.sent == 0
     assert operations.dispatch_leases.living(Verb.FETCH) == [FETCH]

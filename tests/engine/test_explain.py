@@ -134,10 +134,10 @@ def test_an_open_breaker_is_named_with_its_reason_and_the_next_try() -> None:
 
 
 def test_a_pause_is_named_with_its_reason() -> None:
-    paused = queue(paused_until=NOW + MINUTE, pause_reason="told to wait by the supplier")
+    paused = queue(paused_until=NOW + MINUTE, pause_reason="rate limited by the supplier")
     answer = reasons(position(), paused, NOW)
-    assert (answer.state, answer.until) == (ListingState.TOLD_TO_WAIT, NOW + MINUTE)
-    assert "told to wait by the supplier" in answer.sentence
+    assert (answer.state, answer.until) == (ListingState.RATE_LIMITED, NOW + MINUTE)
+    assert "rate limited by the supplier" in answer.sentence
 
 
 def test_a_due_listing_waits_for_company_no_longer_than_its_slack() -> None:
@@ -177,7 +177,7 @@ def test_a_place_beyond_the_count_is_a_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "said"),
+    ("at", "text"),
     (
         (NOW + timedelta(seconds=5), "12:00:05 UTC"),
         (NOW + timedelta(hours=3), "15:00 UTC"),
@@ -185,16 +185,16 @@ def test_a_place_beyond_the_count_is_a_bound() -> None:
         (NOW - timedelta(days=100), "24 Nov 2025 12:00 UTC"),
     ),
 )
-def test_an_instant_is_said_as_a_person_near_it_would(at: datetime, said: str) -> None:
-    assert format_time(at, NOW) == said
+def test_a_time_is_written_relative_to_now(at: datetime, text: str) -> None:
+    assert format_time(at, NOW) == text
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     ((-4, "0 s"), (75, "75 s"), (120, "2 min"), (5400, "1 h 30 min"), (90000, "25 h")),
 )
-def test_a_span_is_said_in_its_two_largest_units(seconds: int, said: str) -> None:
-    assert format_duration(timedelta(seconds=seconds)) == said
+def test_a_duration_is_written_in_its_two_largest_units(seconds: int, text: str) -> None:
+    assert format_duration(timedelta(seconds=seconds)) == text
 
 
 def moments() -> st.SearchStrategy[datetime]:

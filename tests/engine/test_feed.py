@@ -95,6 +95,11 @@ def test_a_list_that_shrinks_harms_no_listing_until_it_is_accepted(
     drive(app, clock, lambda: ("11",) in rig.ask(PRICES))
 
 
+def test_a_forecast_uses_the_sign_in_lead_of_its_own_supplier(rig: EngineRig) -> None:
+    assert rig.app.sign_in_early > timedelta(0)
+    assert rig.app.for_supplier(NAME).sign_in_early == timedelta(0), "a list needs no sign-in"
+
+
 def test_a_feed_is_listed_with_its_kind_and_its_limit(rig: EngineRig) -> None:
     _, view = suppliers(operator(rig.app, "test"), limit=10).items
     assert (view.name, view.kind) == ("list", "feed")

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from headway.providers.boeing.client import BoeingAccess, BoeingSupplier
 from headway.providers.vault import open_vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.boeing import SignIn
-from headway_lab.simulators.faults import FaultPlan, Interval
+from headway_lab.simulators.faults import FaultPlan, Interval, Poison
 from headway_lab.simulators.transport import SimTransport
 from headway_lab.virtual_clock import VirtualClock
 
@@ -148,10 +149,11 @@ def test_an_outage_opens_the_breaker_probes_seldom_and_closes_by_itself(
     assert rig.one("SELECT failures FROM breaker") == 0
 
 
+@pytest.mark.parametrize("poison", Poison)
 def test_a_poison_sku_is_found_charged_alone_and_parked_while_the_others_are_read(
-    make_rig: Callable[..., Any],
+    make_rig: Callable[..., Any], poison: Poison
 ) -> None:
-    rig = make_rig(faults=FaultPlan(1, poison=[SKUS[3]]))
+    rig = make_rig(faults=FaultPlan(1, poison={SKUS[3]: poison}))
     rig.add(*SKUS)
     rig.make_due(*SKUS)
     fetch = rig.app.fetch("w1")
@@ -171,21 +173,50 @@ def test_two_poison_skus_at_once_do_not_stop_the_line(make_rig: Callable[..., An
     charged = "SELECT sku FROM product_sync_schedule WHERE consecutive_failures > 0 ORDER BY sku"
     rig.drive(fetch, lambda: len(rig.ask(charged)) == 3, steps=3000)
     assert rig.ask(charged) == [(SKUS[0],), (SKUS[11],), (SKUS[22],)]
-    seen = "SELECT count(*) FROM listing_state WHERE desired IS NOT NULL"
-    rig.drive(fetch, lambda: rig.one(seen) == 27)
+    query = "SELECT count(*) FROM listing_state WHERE desired IS NOT NULL"
+    rig.drive(fetch, lambda: rig.one(query) == 27)
     assert rig.supplier.faults.injected["poison"] < 60
 
 
-def test_in_a_tiny_catalog_the_poison_is_found_too(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig(faults=FaultPlan(1, poison=[SKUS[0]]))
+@pytest.mark.parametrize("poison", Poison)
+def test_one_sku_that_spoils_replies_takes_no_stock_from_the_others(
+    make_rig: Callable[..., Any], poison: Poison
+) -> None:
+    faults = FaultPlan(1)
+    rig = make_rig(faults=faults)
+    rig.add(*SKUS)
+    rig.make_due(*SKUS)
+    fetch = rig.app.fetch("w1")
+    known = "SELECT count(*) FROM listing_state WHERE desired IS NOT NULL"
+    rig.drive(fetch, lambda: rig.one(known) == len(SKUS))
+    stock = "SELECT sku, desired->'quantities' FROM listing_state ORDER BY sku"
+    before = rig.ask(stock)
+    rig.supplier.faults = FaultPlan(1, poison={SKUS[3]: poison})
+    ends_at = rig.clock.now() + timedelta(days=3)
+    rig.drive(fetch, lambda: rig.clock.now() > ends_at, steps=9000)
+    charged = "SELECT sku FROM product_sync_schedule WHERE consecutive_failures > 0"
+    assert rig.ask(charged) == [(SKUS[3],)]
+    assert [row for row in rig.ask(stock) if row[0] != SKUS[3]] == [
+        row for row in before if row[0] != SKUS[3]
+    ]
+    oldest = "SELECT min(last_successful_sync) FROM product_sync_schedule WHERE sku <> %s"
+    assert rig.clock.now() - rig.one(oldest, SKUS[3]) < timedelta(hours=25)
+    assert rig.supplier.refusals == 0
+
+
+@pytest.mark.parametrize("poison", Poison)
+def test_in_a_tiny_catalog_the_poison_is_found_too(
+    make_rig: Callable[..., Any], poison: Poison
+) -> None:
+    rig = make_rig(faults=FaultPlan(1, poison={SKUS[0]: poison}))
     rig.add(*SKUS[:4])
     rig.make_due(*SKUS[:4])
     fetch = rig.app.fetch("w1")
     charged = "SELECT sku FROM product_sync_schedule WHERE consecutive_failures > 0"
     rig.drive(fetch, lambda: bool(rig.ask(charged)), steps=3000)
     assert rig.ask(charged) == [(SKUS[0],)]
-    seen = "SELECT count(*) FROM listing_state WHERE desired IS NOT NULL"
-    rig.drive(fetch, lambda: rig.one(seen) == 3)
+    query = "SELECT count(*) FROM listing_state WHERE desired IS NOT NULL"
+    rig.drive(fetch, lambda: rig.one(query) == 3)
     assert rig.ask(charged) == [(SKUS[0],)]
 
 
@@ -298,7 +329,8 @@ def test_a_token_request_that_would_leave_too_late_is_not_sent(rig: Any, tmp_pat
         transport=SimTransport(rig.supplier.handle, rig.clock, seed=1),
     )
     over = "SELECT status FROM call_ledger WHERE status <> 'begun'"
-    rig.drive(rig.app.fetch("w1", supplier=slow), lambda: bool(rig.ask(over)))
+    fetch = replace(rig.app, open_supplier=lambda _name: slow).fetch("w1")
+    rig.drive(fetch, lambda: bool(rig.ask(over)))
     assert rig.ask(over) == [("unsent",)]
     assert not rig.supplier.calls
 
@@ -330,12 +362,12 @@ def test_a_supplier_that_says_wait_is_heeded_though_the_store_fails_right_after(
     rig.read(rig.app.fetch("w1"))
     rig.clock.sleep(600)
     rig.make_due(*SKUS[:20])
-    fetch = rig.app.fetch("w2", limiter=CrowdedLimiter(rig))
+    fetch = replace(rig.app, limiter=CrowdedLimiter(rig)).fetch("w2")
     with pytest.raises(StoreError):
         rig.drive(fetch, lambda: False)
     assert rig.supplier.refusals > 0
     status = rig.app.limiter.status(rig.app.limit_key)
-    assert status.reason == "told to wait by the supplier"
+    assert status.reason == "rate limited by the supplier"
 
 
 def test_a_flood_of_new_listings_does_not_keep_the_scheduled_past_their_deadline(rig: Any) -> None:
@@ -364,9 +396,9 @@ def test_after_a_long_outage_of_the_price_service_calls_leave_full_again(
     rig.drive(fetch, lambda: rig.clock.now() > back_at, steps=3000)
     assert rig.one("SELECT min(suspicion) FROM product_sync_schedule") > 1
     faults.heal()
-    asked = rig.price_calls()
+    calls_before = rig.price_calls()
     rig.drive(fetch, lambda: rig.one("SELECT count(*) FROM listing_state") == 100, steps=3000)
-    assert rig.price_calls() - asked <= 12
+    assert rig.price_calls() - calls_before <= 12
 
 
 class Forbidding(httpx.BaseTransport):

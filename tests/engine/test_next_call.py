@@ -1,12 +1,16 @@
-"""Status, explain and fetch give one answer to "when is the next call?"."""
+"""Status, page, explain, outlook and fetch give one answer to "when is the next call?"."""
 
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from headway.app.supplier_queue import queue_ahead
 from headway.clock import rng
+from headway.core.catalog.listings import Sku
 from headway.core.timetable.policies import POLICIES
+from headway.operations.callers import operator
+from headway.operations.listings import explain
 from headway.operations.status import look
 
 MINUTE = timedelta(minutes=1)
@@ -36,9 +40,15 @@ def next_call_of(rig: Any, fetch: Any) -> datetime:
     return began
 
 
+def explained_until(app: Any, sku: Sku) -> datetime | None:
+    """Return until when `explain` says that a part waits."""
+    (listing,) = explain(operator(app, "test"), sku).listings
+    return listing.explanation.until
+
+
 @pytest.mark.parametrize("share", (0.1, 0.6, 1.0))
 @pytest.mark.parametrize("policy", POLICIES)
-def test_status_shows_the_instant_at_which_fetch_makes_the_next_call(
+def test_status_explain_and_outlook_show_the_instant_at_which_fetch_makes_the_next_call(
     make_rig: Any, policy: str, share: float
 ) -> None:
     rig, fetch = started(make_rig, policy=policy, budget_share=share)
@@ -46,6 +56,11 @@ def test_status_shows_the_instant_at_which_fetch_makes_the_next_call(
     for _ in range(4):
         for sku in SKUS:
             rig.ask(DUE_AT, rig.clock.now() + random.uniform(-5, 40) * MINUTE, sku)
-        shown = look(rig.app).next_call.leaves_at
-        assert shown is not None
-        assert abs(next_call_of(rig, fetch) - shown) < MILLISECOND
+        call = look(rig.app).next_call
+        assert call.leaves_at is not None
+        assert call.seats
+        skus = [seat.sku for seat in call.seats if seat.sku is not None]
+        assert {explained_until(rig.app, sku) for sku in skus} == {call.leaves_at}
+        foreseen = queue_ahead(rig.app, rig.clock.now(), skus).joins_call
+        assert foreseen == dict.fromkeys(skus, call.leaves_at)
+        assert abs(next_call_of(rig, fetch) - call.leaves_at) < MILLISECOND

@@ -21,13 +21,13 @@ def test_a_supplier_call_is_counted_with_its_seats_and_the_wait_for_its_permit(r
     rig.make_due(*SKUS[:7], priority="manual")
     rig.read(rig.app.fetch("w1"))
     rig.clock.sleep(1)
-    own, whose = rig.app.process_metrics.metrics.own, {"provider": "boeing", "verb": "fetch"}
+    own, labels = rig.app.process_metrics.metrics.own, {"provider": "boeing", "verb": "fetch"}
     ledger = rig.ask("SELECT begun_at, result FROM call_ledger ORDER BY begun_at")
-    assert value(own, "calls_total", **whose, ended="answered") == len(ledger) == 3
+    assert value(own, "calls_total", **labels, ended="answered") == len(ledger) == 3
     assert (value(own, "seats_used_total"), value(own, "seats_paid_total")) == (7, 10)
     # The first call waits out a window, since nobody knows what came before; the others, their gap.
-    assert value(own, "permit_wait_seconds_count", **whose) == 3
-    waited_s = value(own, "permit_wait_seconds_sum", **whose)
+    assert value(own, "permit_wait_seconds_count", **labels) == 3
+    waited_s = value(own, "permit_wait_seconds_sum", **labels)
     assert waited_s >= (ledger[-1][0] - ledger[0][0]).total_seconds() * 0.9
 
 
@@ -37,9 +37,9 @@ def test_a_failed_call_is_counted_by_how_it_failed(make_rig: Callable[..., Any])
     rig.make_due(*SKUS)
     fetch = rig.app.fetch("w1")
     rig.drive(fetch, lambda: rig.one("SELECT count(*) FROM call_ledger") >= 2)
-    own, whose = rig.app.process_metrics.metrics.own, {"provider": "boeing", "verb": "fetch"}
-    assert value(own, "calls_total", **whose, ended="failed") >= 1
-    assert value(own, "calls_total", **whose, ended="answered") == 0
+    own, labels = rig.app.process_metrics.metrics.own, {"provider": "boeing", "verb": "fetch"}
+    assert value(own, "calls_total", **labels, ended="failed") >= 1
+    assert value(own, "calls_total", **labels, ended="answered") == 0
 
 
 def test_a_permit_that_another_hand_asked_for_is_counted_with_its_whole_wait(rig: Any) -> None:
@@ -50,13 +50,13 @@ def test_a_permit_that_another_hand_asked_for_is_counted_with_its_whole_wait(rig
     rig.make_due(*SKUS)
     while first._permit is None:
         first.step()
-    own, whose = rig.app.process_metrics.metrics.own, {"provider": "boeing", "verb": "fetch"}
-    before_s, permit = value(own, "permit_wait_seconds_sum", **whose), first.detach()
+    own, labels = rig.app.process_metrics.metrics.own, {"provider": "boeing", "verb": "fetch"}
+    before_s, permit = value(own, "permit_wait_seconds_sum", **labels), first.detach()
     assert permit.wait_s > 20
     rig.clock.sleep(permit.wait_s)
     second.resume(permit)
     second.step()
-    waited_s = value(own, "permit_wait_seconds_sum", **whose) - before_s
+    waited_s = value(own, "permit_wait_seconds_sum", **labels) - before_s
     assert waited_s == pytest.approx(permit.wait_s)
 
 

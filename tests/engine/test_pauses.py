@@ -10,6 +10,7 @@ from psycopg_pool import ConnectionPool
 from tests.engine.pull_setup import make_pulls, page_of
 from tests.engine.shop_setup import make_shops, wanted
 
+from headway.app.supplier_queue import supplier_queue
 from headway.core.catalog.listings import SellerId, Sku, Wait
 from headway.core.pauses import Pause, PauseKind
 from headway.core.reasons import ListingState
@@ -46,7 +47,7 @@ def for_an_hour(rig: Any, fetch: Any) -> None:
 def answer(rig: Any, sku: str) -> Any:
     now = rig.clock.now()
     (standing,) = ListingPositions(rig.pool).of_sku(Sku(sku), now)
-    return reasons(standing, rig.app.supplier_queue(now), now)
+    return reasons(standing, supplier_queue(rig.app, now), now)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -65,7 +66,7 @@ def test_no_call_leaves_while_everything_or_the_supplier_is_paused_and_then_they
     calls, permits = rig.supplier.calls.copy(), "SELECT count(*) FROM call_ledger"
     for_an_hour(rig, fetch)
     spent = rig.one(permits + " WHERE status <> 'unsent'")
-    assert rig.supplier.calls == calls, "nor did anybody sign in anew"
+    assert rig.supplier.calls == calls, "and no worker signed in again"
     assert rig.one(permits) <= spent + 1, "the one permit that was asked for before"
     assert rig.one("SELECT count(*) FROM product_sync_schedule WHERE lease_owner <> ''") == 0
     assert answer(rig, "P1").state is ListingState.PAUSED
@@ -197,10 +198,10 @@ def test_a_run_under_way_yields_at_its_next_page_and_goes_on_there(
 ) -> None:
     pulls = make_pulls(pool)
     pulls.rows.add("a", tier="starter")
-    whose = "a" if kind is SELLER else ""
+    subject = "a" if kind is SELLER else ""
 
     def stop() -> Any:
-        pause(pulls.rows, kind, whose)
+        pause(pulls.rows, kind, subject)
         return page_of("2", more=True)
 
     pulls.script.answers = [page_of("1", more=True), stop, page_of("3")]
@@ -209,7 +210,7 @@ def test_a_run_under_way_yields_at_its_next_page_and_goes_on_there(
     assert pulls.rows.day() == (2, 0), "what was reserved of the day is free again"
     assert isinstance(pulls.pull.step(), Wait)
     assert len(pulls.script.asks) == 2
-    resume(pulls.rows, kind, whose)
+    resume(pulls.rows, kind, subject)
     pulls.drive("done")
     assert [ask.values["page"] for _, ask in pulls.script.asks] == [1, 2, 3]
 
@@ -232,8 +233,8 @@ def test_a_triggered_part_joins_call_the_next_call_and_asking_again_changes_noth
 
     def trigger(*skus: str) -> list[tuple[bool, str]]:
         now = rig.clock.now()
-        said = triggers.trigger(SellerId("a"), [*map(Sku, skus)], reason="a call", now=now)
-        return [(each.is_done, each.said) for each in said]
+        results = triggers.trigger(SellerId("a"), [*map(Sku, skus)], reason="a call", now=now)
+        return [(result.is_done, result.message) for result in results]
 
     assert trigger("P3") == [(True, "is in the next call")]
     assert trigger("P3") == [(False, "is in the next call")]
@@ -250,9 +251,11 @@ def test_a_triggered_part_joins_call_the_next_call_and_asking_again_changes_noth
     )
     assert trigger("P5") == [(False, "is in a call now")]
     pause(rig, LISTING, "a", "P6")
-    ((is_done, said),) = trigger("P6")
+    ((is_done, message),) = trigger("P6")
     assert is_done
-    assert said.startswith("paused by Ada since 00:00:00 UTC until somebody resumes: stock-taking")
+    assert message.startswith(
+        "paused by Ada since 00:00:00 UTC until somebody resumes: stock-taking"
+    )
     fetch = rig.app.fetch("w1")
     rig.read(fetch)
     rig.drive(fetch, lambda: rig.one("SELECT count(*) FROM listing_state") > 0)

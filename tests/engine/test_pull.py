@@ -36,7 +36,7 @@ def row(pulls: Pulls, job_id: str, columns: str) -> Any:
 
 
 def error(kind: type[ProviderError], **values: Any) -> ProviderError:
-    return kind("the platform said no", provider="etsy", **values)
+    return kind("the platform refused", provider="etsy", **values)
 
 
 def test_a_run_walks_page_by_page_and_ends_with_all_that_there_is(pulls: Pulls) -> None:
@@ -61,7 +61,7 @@ def test_a_run_walks_page_by_page_and_ends_with_all_that_there_is(pulls: Pulls) 
     ]
 
 
-def test_a_first_run_is_told_since_when_and_keeps_only_what_it_made_of_it(pulls: Pulls) -> None:
+def test_a_first_run_gets_its_start_time_and_stores_only_its_own_cursor(pulls: Pulls) -> None:
     job_id = pulls.rows.add("a", tier="starter")
     pulls.rows.ask("UPDATE sync_jobs SET created_at = created_at - interval '5 days'")
     since = row(pulls, job_id, "created_at")
@@ -159,11 +159,11 @@ def test_a_short_wait_is_waited_for_and_a_long_one_gives_the_job_back(pulls: Pul
     assert row(pulls, job_id, "retry_count") == 0
 
 
-def test_told_to_wait_pauses_the_limits_and_blames_nobody(pulls: Pulls) -> None:
+def test_a_throttled_call_pauses_the_limits_and_blames_no_job(pulls: Pulls) -> None:
     job_id = pulls.rows.add("a")
     pulls.rows.add("b", waited=-timedelta(seconds=10))
     pulls.script.answers = [error(ThrottledError, retry_after_s=120)]
-    pulls.drive("told to wait")
+    pulls.drive("rate limited")
     now = pulls.rows.clock.now()
     assert pulls.rows.limiter.status(SECOND_KEY).paused_until == now + timedelta(seconds=120)
     assert row(pulls, job_id, "status, retry_count, next_run_at") == (
@@ -179,12 +179,12 @@ def test_told_to_wait_pauses_the_limits_and_blames_nobody(pulls: Pulls) -> None:
     pulls.drive("done")
 
 
-def test_told_to_wait_without_a_time_waits_longer_each_time(pulls: Pulls) -> None:
+def test_throttling_without_a_time_waits_longer_each_time(pulls: Pulls) -> None:
     pulls.rows.add("a")
     pulls.script.answers = [error(ThrottledError) for _ in range(12)]
     pauses = []
     for _ in range(12):
-        pulls.drive("told to wait")
+        pulls.drive("rate limited")
         until = pulls.rows.limiter.status(SECOND_KEY).paused_until
         assert until is not None
         pauses.append((until - pulls.rows.clock.now()).total_seconds())
@@ -195,10 +195,10 @@ def test_told_to_wait_without_a_time_waits_longer_each_time(pulls: Pulls) -> Non
     assert pulls.rows.one("SELECT retry_count FROM sync_jobs") == 0
 
 
-def test_a_spent_day_is_asked_anew_every_hour_whatever_it_says(pulls: Pulls) -> None:
+def test_a_used_up_daily_quota_is_tried_every_hour_whatever_retry_after_says(pulls: Pulls) -> None:
     pulls.rows.add("a")
     pulls.script.answers = [error(ThrottledError, retry_after_s=86_400)]
-    pulls.drive("told to wait")
+    pulls.drive("rate limited")
     until = pulls.rows.limiter.status(DAY_KEY).paused_until
     assert until == pulls.rows.clock.now() + timedelta(hours=1)
 
@@ -212,7 +212,7 @@ def test_an_outage_never_kills_a_job(pulls: Pulls, kind: type[ProviderError]) ->
         result = pulls.pull.step()
         if isinstance(result, Wait):
             pulls.rows.clock.sleep((result.until - pulls.rows.clock.now()).total_seconds())
-    assert all(row(pulls, each, "retry_count") <= 2 for each in ids)
+    assert all(row(pulls, job_id, "retry_count") <= 2 for job_id in ids)
     for _ in ids:
         pulls.drive("done", steps=2000)
     assert not pulls.breakers.load("etsy").is_open
@@ -224,18 +224,18 @@ def test_while_a_platform_is_down_one_probe_goes_and_the_others_work(pulls: Pull
         pulls.rows.add(f"s{number}", waited=MINUTE)
     pulls.script.answers = [error(TransientError) for _ in range(3)]
     for _ in range(3):
-        pulls.drive("said no")
+        pulls.drive("refused")
     assert pulls.breakers.load("etsy").is_open
     shopify = pulls.rows.add("z", "shopify")
     pulls.drive("done")
     assert row(pulls, shopify, "status") == "completed"
-    asked = len(pulls.script.asks)
+    requests_before = len(pulls.script.asks)
     pulls.rows.clock.sleep(61)
     assert isinstance(pulls.pull.step(), Done)
     other = pulls.worker("other")
     assert isinstance(other.step(), Wait)
     pulls.drive("done")
-    assert len(pulls.script.asks) == asked + 1
+    assert len(pulls.script.asks) == requests_before + 1
     assert isinstance(other.step(), Done)
 
 
@@ -246,11 +246,11 @@ def test_a_job_that_fails_alone_waits_longer_each_time_and_dies_with_a_notice(
     waits = []
     for _ in range(5):
         pulls.script.answers = [error(PermanentError, status=400)]
-        pulls.drive("said no", steps=2000)
+        pulls.drive("refused", steps=2000)
         at = row(pulls, job_id, "next_run_at")
         waits.append(at and round((at - pulls.rows.clock.now()) / MINUTE))
     assert waits == [2, 4, 8, 16, None]
-    assert row(pulls, job_id, "status, last_error") == ("dead", "the platform said no")
+    assert row(pulls, job_id, "status, last_error") == ("dead", "the platform refused")
     assert pulls.rows.one("SELECT topic, user_id FROM notices") == ("job_dead", "a")
     assert pulls.breakers.load("etsy").failures == 0
     assert pulls.events() == ["job_failed"] * 4 + ["job_dead"]
@@ -304,14 +304,14 @@ def test_a_refused_refresh_disconnects_and_one_that_fails_does_not(pulls: Pulls)
     pulls.rows.add("a")
     pulls.script.dead_tokens = {"a-etsy"}
     pulls.script.refresh_error = error(TransientError)
-    pulls.drive("said no")
+    pulls.drive("refused")
     assert pulls.rows.one("SELECT status FROM connected_accounts") == "connected"
     pulls.script.refresh_error = error(UnauthorizedError, status=400)
     pulls.drive("disconnected")
     assert pulls.rows.one("SELECT status FROM connected_accounts") == "disconnected"
 
 
-def test_whoever_waits_for_anothers_refresh_gives_the_job_back_in_time(pulls: Pulls) -> None:
+def test_a_worker_that_waits_for_anothers_refresh_gives_the_job_back_in_time(pulls: Pulls) -> None:
     pulls.rows.add("a")
     pulls.script.dead_tokens, pulls.script.is_refreshing_elsewhere = {"a-etsy"}, True
     pulls.drive("another worker refreshes")
@@ -365,7 +365,7 @@ def test_wanted_and_long_unseen_open_orders_are_read_first(pulls: Pulls) -> None
 
 def test_what_a_reply_says_corrects_the_day(pulls: Pulls) -> None:
     pulls.rows.add("a")
-    pulls.script.seen = {DAY_KEY: Observation(used=400, capacity=5000)}
+    pulls.script.observations = {DAY_KEY: Observation(used=400, capacity=5000)}
     pulls.drive("done")
     gauge = pulls.rows.limiter.status(DAY_KEY).gauges[0]
     assert (gauge.used, gauge.reserved, gauge.limit) == (400, 0, 5000)

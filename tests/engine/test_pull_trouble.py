@@ -9,7 +9,7 @@ from psycopg_pool import ConnectionPool
 from tests.engine.pull_setup import PlainWalk, Pulls, make_pulls, page_of
 from tests.store.accounts.job_fixtures import MINUTE
 
-from headway.core.accounts.jobs import DataKind, PlatformName
+from headway.core.accounts.jobs import DataKind
 from headway.core.accounts.pagination import RUN, Cursor, Page, PageStep
 from headway.core.accounts.webhooks import Webhook, WebhookEffect
 from headway.core.catalog.listings import CLOCKS_APART_MAX, Wait
@@ -22,6 +22,7 @@ from headway.errors import (
     UnauthorizedError,
 )
 from headway.store.accounts.webhooks import Webhooks
+from headway_lab.platforms import ETSY
 
 
 @pytest.fixture
@@ -49,15 +50,15 @@ def test_a_store_that_fails_at_the_end_of_a_claim_leaves_it_as_a_crash_would(
         pulls.rows.ask("ALTER TABLE sync_audit_log RENAME TO away")
         return page_of("last", more=more)
 
-    pulls.script.answers = [*(page_of(str(each), more=True) for each in range(9)), break_store]
+    pulls.script.answers = [*(page_of(str(number), more=True) for number in range(9)), break_store]
     with pytest.raises(StoreError):
         pulls.drive("never")
     pulls.rows.ask("ALTER TABLE away RENAME TO sync_audit_log")
-    asked = len(pulls.script.asks)
-    assert asked == 10
+    requests_before = len(pulls.script.asks)
+    assert requests_before == 10
     pulls.drive("no job may run")
-    assert len(pulls.script.asks) == asked
-    assert pulls.rows.day() == (asked, 0)
+    assert len(pulls.script.asks) == requests_before
+    assert pulls.rows.day() == (requests_before, 0)
     assert rescue(pulls) == 1
     pulls.drive("done")
     assert pulls.rows.one("SELECT count(*) FROM orders") == 10
@@ -66,7 +67,7 @@ def test_a_store_that_fails_at_the_end_of_a_claim_leaves_it_as_a_crash_would(
 
 @dataclass(frozen=True)
 class BrokenWalk(PlainWalk):
-    """A walk with a bug, which shows where it is told to."""
+    """A paginator with a bug in the chosen method."""
 
     where: str = "begin"
 
@@ -89,10 +90,10 @@ def test_a_bug_that_one_job_meets_is_its_own_failure_and_stops_nobody(
     plain, pulls.walk = pulls.walk, BrokenWalk(where=where)
     pulls.script.answers = [KeyError("a buyer's name")] if where == "read" else []
     pulls.drive("a bug, please report it: KeyError")
-    status, retries, said = row(pulls, job_id, "status, retry_count, last_error")
+    status, retries, error = row(pulls, job_id, "status, retry_count, last_error")
     assert (status, retries) == ("failed", 1)
-    assert "KeyError at " in said
-    assert "buyer" not in said
+    assert "KeyError at " in error
+    assert "buyer" not in error
     # A call that left is counted, whatever came of its answer.
     assert pulls.rows.day() == (len(pulls.script.asks), 0)
     pulls.walk = plain
@@ -101,7 +102,7 @@ def test_a_bug_that_one_job_meets_is_its_own_failure_and_stops_nobody(
     assert row(pulls, other, "status") == "completed"
 
 
-def test_a_run_that_an_older_walk_left_behind_is_begun_anew_from_what_lasts(pulls: Pulls) -> None:
+def test_a_run_of_an_older_paginator_begins_again_from_its_lasting_cursor(pulls: Pulls) -> None:
     job_id = pulls.rows.add("a")
     pulls.rows.ask("""UPDATE sync_jobs SET cursor = '{"mark": "m", "run": {"leaf": 7}}'""")
     pulls.script.answers = [page_of("1", more=True)]
@@ -114,7 +115,7 @@ def test_a_run_that_an_older_walk_left_behind_is_begun_anew_from_what_lasts(pull
 
 def take_hook(pulls: Pulls, delivery_id: str, external_id: str | None = "9") -> None:
     hook = Webhook(
-        platform=PlatformName.ETSY,
+        platform=ETSY,
         delivery_id=delivery_id,
         shop="a-etsy",
         topic="order.paid",
@@ -132,12 +133,12 @@ def test_a_webhook_in_the_middle_of_a_run_in_parts_is_followed_by_another_run(
     """Law L6: the run may be past what changed, and what is named is read with the next claim."""
     job_id = pulls.rows.add("a")
 
-    def told_to_wait() -> Page:
+    def throttled() -> Page:
         if when == "in a call":
             take_hook(pulls, "in a call")
         raise ThrottledError("wait", provider="etsy", retry_after_s=60)
 
-    pulls.script.answers = [page_of("1", more=True), told_to_wait]
+    pulls.script.answers = [page_of("1", more=True), throttled]
     pulls.drive("1 rows")
     if when == "before a crash":
         take_hook(pulls, when)
@@ -145,7 +146,7 @@ def test_a_webhook_in_the_middle_of_a_run_in_parts_is_followed_by_another_run(
         pulls.pull = pulls.worker("successor")
         pulls.script.answers = []
     else:
-        pulls.drive("told to wait")
+        pulls.drive("rate limited")
     if when == "in a pause":
         take_hook(pulls, when)
     pulls.script.answers = [page_of("9", more=True), page_of("2")]
@@ -176,7 +177,7 @@ def test_a_refusal_that_comes_after_the_rescue_disconnects_nobody(pulls: Pulls) 
 
     def sleep_long() -> Page:
         assert rescue(pulls) == 1
-        raise UnauthorizedError("the platform said no", provider="etsy", status=401)
+        raise UnauthorizedError("the platform refused", provider="etsy", status=401)
 
     pulls.script.answers = [sleep_long]
     pulls.drive("refused too late")
@@ -202,9 +203,9 @@ def test_a_shop_that_is_broken_alone_shuts_the_platform_for_nobody_else(pulls: P
         pulls.rows.job(account, kind=kind)
     run_for(pulls, 3)
     good = pulls.rows.add("good")
-    asked = pulls.rows.clock.now()
+    asked_at = pulls.rows.clock.now()
     pulls.drive("good-etsy orders: done")
-    assert pulls.rows.clock.now() - asked < MINUTE
+    assert pulls.rows.clock.now() - asked_at < MINUTE
     run_for(pulls, 120)
     assert not pulls.breakers.load("etsy").is_open
     assert row(pulls, good, "completed_at") is not None
@@ -221,8 +222,8 @@ def test_an_app_that_is_refused_costs_no_seller_a_job_or_a_shop(pulls: Pulls) ->
     refusal = AppRefusedError("etsy refuses our app's key", provider="etsy", status=401)
     pulls.script.broken = {f"s{number}-etsy": refusal for number in range(4)}
     run_for(pulls, 300)
-    assert {row(pulls, each, "status, retry_count") for each in ids} == {("queued", 0)}
+    assert {row(pulls, job_id, "status, retry_count") for job_id in ids} == {("queued", 0)}
     pulls.script.broken = {}
     run_for(pulls, 60)
-    assert {row(pulls, each, "status") for each in ids} == {"completed"}
+    assert {row(pulls, job_id, "status") for job_id in ids} == {"completed"}
     assert pulls.rows.one("SELECT count(*) FROM notices") == 0

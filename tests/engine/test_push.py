@@ -78,9 +78,9 @@ def test_one_bad_product_does_not_keep_the_others_waiting(shops: Shops) -> None:
     shops.drive(shops.push())
     good = [number for number in range(12) if number not in (3, 5)]
     assert {shops.shown(f"A-{number}").price for number in good} == {Decimal("11.55")}
-    told = dict(shops.ask("SELECT sku, push_error FROM listing_state WHERE push_failures > 0"))
-    assert set(told) == {"A-3", "A-5"}
-    assert "publish the part first" in told["A-3"]
+    errors = dict(shops.ask("SELECT sku, push_error FROM listing_state WHERE push_failures > 0"))
+    assert set(errors) == {"A-3", "A-5"}
+    assert "publish the part first" in errors["A-3"]
 
 
 @pytest.mark.parametrize("fault", ("lost-reply", "lost-request", "error", "html", "throttle"))
@@ -226,8 +226,8 @@ def test_expiring_tokens_are_refreshed_in_time(
         clock.sleep(2 * 3600)
     assert shops.simulator.log.codes == {}
     assert shops.one("SELECT status FROM connected_accounts") == "connected"
-    told = "SELECT count(*) FROM sync_audit_log WHERE event_type = 'token_refreshed'"
-    assert shops.one(told) == 3, "one for each time the access token was too old"
+    query = "SELECT count(*) FROM sync_audit_log WHERE event_type = 'token_refreshed'"
+    assert shops.one(query) == 3, "one for each time the access token was too old"
 
 
 def test_a_dead_grant_disconnects_the_shop_and_says_what_to_do(
@@ -242,8 +242,8 @@ def test_a_dead_grant_disconnects_the_shop_and_says_what_to_do(
     assert "headway connect" in reason
     assert "no-longer-good" not in reason
     assert shops.waiting() == 1
-    told = "SELECT error_message FROM sync_audit_log WHERE event_type = 'account_disconnected'"
-    assert shops.one(told) == reason
+    query = "SELECT error_message FROM sync_audit_log WHERE event_type = 'account_disconnected'"
+    assert shops.one(query) == reason
     assert reason in shops.one("SELECT text FROM notices WHERE topic = 'account_disconnected'")
 
 

@@ -158,10 +158,10 @@ def test_one_bad_line_harms_only_itself(shops: Shops) -> None:
     shops.drive(push)
     good = [number for number in range(LISTINGS) if number not in (3, 5)]
     assert {shops.shown(f"A-{number}").price for number in good} == {Decimal("12.00")}
-    told = dict(shops.ask("SELECT sku, push_error FROM listing_state WHERE push_failures > 0"))
-    assert set(told) == {"A-3", "A-5"}
-    assert "publish the part first" in told["A-3"]
-    assert "suspended" in told["A-5"]
+    errors = dict(shops.ask("SELECT sku, push_error FROM listing_state WHERE push_failures > 0"))
+    assert set(errors) == {"A-3", "A-5"}
+    assert "publish the part first" in errors["A-3"]
+    assert "suspended" in errors["A-5"]
     assert shops.simulator.double_writes() == []
 
 

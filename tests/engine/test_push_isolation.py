@@ -38,9 +38,9 @@ class Forger(Wire):
         self.forge = forge
 
     def answered(self, reply: SimReply) -> SimReply:
-        said = json.loads(reply.body)
-        self.forge(said)
-        return replace(reply, body=json.dumps(said).encode())
+        document = json.loads(reply.body)
+        self.forge(document)
+        return replace(reply, body=json.dumps(document).encode())
 
 
 def test_a_shop_that_names_a_tiny_bucket_keeps_neither_itself_nor_others_waiting(
@@ -52,8 +52,8 @@ def test_a_shop_that_names_a_tiny_bucket_keeps_neither_itself_nor_others_waiting
         shops.want("A-1", wanted("12.00", 5), seller=seller)
         clock.sleep(1)
 
-    def forge(said: dict[str, Any]) -> None:
-        said["extensions"]["cost"]["throttleStatus"]["maximumAvailable"] = 300
+    def forge(document: dict[str, Any]) -> None:
+        document["extensions"]["cost"]["throttleStatus"]["maximumAvailable"] = 300
 
     wire = Forger(shops, forge)
     shops.drive(rebuilt(shops, wire.transport()).push("w"))
@@ -95,8 +95,8 @@ def test_a_shop_that_does_not_answer_keeps_no_other_from_being_drift_checked(
     )
     shops.simulator.edit_price(shops.domain("bolt"), "A-1", Decimal("1.00"))
     clock.sleep(25 * 3600)
-    mended = lambda: shops.shown("A-1", "bolt").price == Decimal("11.00")  # noqa: E731
-    shops.drive(shops.push(), until=mended, steps=20)
+    is_repaired = lambda: shops.shown("A-1", "bolt").price == Decimal("11.00")  # noqa: E731
+    shops.drive(shops.push(), until=is_repaired, steps=20)
 
 
 def test_locations_of_one_name_do_not_stop_the_shop(shops: Shops) -> None:
@@ -123,8 +123,8 @@ def test_stock_at_a_place_that_is_not_ours_is_no_drift(
     shop.put_level(Level(item=shops.shown("A-1").ids.item, location=store.id, quantity=7))
     clock.sleep(25 * 3600)
     before = clock.now()
-    seen = "SELECT verified_at >= %s FROM listing_state"
-    shops.drive(shops.push(), until=lambda: shops.one(seen, before))
+    query = "SELECT verified_at >= %s FROM listing_state"
+    shops.drive(shops.push(), until=lambda: shops.one(query, before))
     assert shops.ask("SELECT event_type FROM sync_audit_log") == []
     assert shops.waiting() == 0
 
@@ -146,8 +146,8 @@ def test_a_product_that_cannot_be_read_keeps_no_other_waiting(shops: Shops) -> N
         shops.want(f"A-{number}", wanted("12.00", 5))
     bad = shops.shown("A-3").ids.variant
 
-    def forge(said: dict[str, Any]) -> None:
-        for node in (said.get("data") or {}).get("nodes") or ():
+    def forge(document: dict[str, Any]) -> None:
+        for node in (document.get("data") or {}).get("nodes") or ():
             if node and node["id"] == bad:
                 node["price"] = "-11.00"
 
@@ -168,8 +168,8 @@ def test_stock_that_the_shop_calls_stale_for_ever_keeps_no_other_waiting(shops: 
         at: int | None = None
 
         def sent(self, body: bytes) -> bytes | None:
-            given = json.loads(body)["variables"].get("input", {})
-            items = [each["inventoryItemId"] for each in given.get("quantities", ())]
+            variables = json.loads(body)["variables"].get("input", {})
+            items = [quantity["inventoryItemId"] for quantity in variables.get("quantities", ())]
             self.at = items.index(odd) if odd in items else None
             # The shop takes none of them.
             return body if self.at is None else b'{"query": "{ shop { id } }"}'
@@ -182,9 +182,9 @@ def test_stock_that_the_shop_calls_stale_for_ever_keeps_no_other_waiting(shops: 
                 "field": ["input", "quantities", str(self.at), "changeFromQuantity"],
                 "message": "another quantity is there",
             }
-            said = json.loads(reply.body)
-            said["data"] = {"inventorySetQuantities": {"userErrors": [error]}}
-            return replace(reply, body=json.dumps(said).encode())
+            document = json.loads(reply.body)
+            document["data"] = {"inventorySetQuantities": {"userErrors": [error]}}
+            return replace(reply, body=json.dumps(document).encode())
 
     push = rebuilt(shops, Stale(shops=shops).transport()).push("w")
     shops.drive(push, steps=60)
@@ -198,8 +198,8 @@ def test_a_letter_that_no_database_holds_does_not_stop_the_shop(shops: Shops) ->
     shops.want("A-1", wanted("12.00", 5))
     is_odd = [True]
 
-    def forge(said: dict[str, Any]) -> None:
-        variants = (said.get("data") or {}).get("productVariants") or {}
+    def forge(document: dict[str, Any]) -> None:
+        variants = (document.get("data") or {}).get("productVariants") or {}
         for node in variants.get("nodes") or ():
             if is_odd:
                 node["product"]["handle"] = "a\x00b\ud800"
@@ -293,7 +293,7 @@ def test_an_imported_product_whose_price_is_far_from_ours_is_held(shops: Shops) 
 
 
 @pytest.mark.parametrize("tracked", (True, False))
-def test_a_shop_that_asks_nothing_for_a_part_is_not_told_to(shops: Shops, *, tracked: bool) -> None:
+def test_a_shop_without_tracked_stock_gets_no_quantity(shops: Shops, *, tracked: bool) -> None:
     shops.list("A-1", knows_ids=False)
     shops.ask("UPDATE listing_state SET applied_version = 0")
     shop = shops.simulator.shop(shops.domain("acme"))

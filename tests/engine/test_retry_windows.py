@@ -1,11 +1,13 @@
 """The document's edge case on the real engine: a hundred products of slot 10 fail at once."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from tests.conftest import START
 from tests.engine.conftest import EngineRig, RigMaker
 
+from headway.app.supplier_queue import supplier_queue
 from headway.core.catalog.listings import Priority, Wait
 from headway.engine.explain import reasons
 from headway.engine.fetch import Fetch
@@ -51,7 +53,7 @@ def live(rig: EngineRig, fetch: Fetch, tick: Tick, until_h: float) -> None:
 def test_a_hundred_failures_go_through_the_windows_as_the_document_walks_them(
     rig: EngineRig,
 ) -> None:
-    fetch, tick = rig.app.fetch("w"), rig.app.tick(every=timedelta(minutes=5))
+    fetch, tick = rig.app.fetch("w"), replace(rig.app, tick_every=timedelta(minutes=5)).tick()
     live(rig, fetch, tick, 10.4)
     assert rig.price_calls() == 21
     assert rig.one(WAITING) == 100
@@ -64,10 +66,10 @@ def test_a_hundred_failures_go_through_the_windows_as_the_document_walks_them(
             rig.catalog.stock(sku)
         live(rig, fetch, tick, opens_h + 0.4)
         in_call = "SELECT sku FROM product_sync_schedule WHERE retried_at >= %s"
-        seen = {sku for (sku,) in rig.ask(in_call, START + opens_h * HOUR)}
+        in_window = {sku for (sku,) in rig.ask(in_call, START + opens_h * HOUR)}
         # Those who failed in one call are equals: any of them may be the last to find a seat.
-        assert len(seen) == len(seat_rule)
-        assert seen >= set(seat_rule[:recovered])
+        assert len(in_window) == len(seat_rule)
+        assert in_window >= set(seat_rule[:recovered])
         assert rig.price_calls() - calls <= 5
         left.append(rig.one(WAITING))
     assert left == [60, 15, 3, 1, 0]
@@ -84,23 +86,27 @@ def test_a_part_that_two_sellers_list_takes_one_seat_of_the_window(make_rig: Rig
     del rig.catalog.parts["GONE"]
     rig.ask("UPDATE product_sync_schedule SET priority = 'retry' WHERE sku = 'GONE'")
     rig.make_due("GONE", priority="retry")
-    live(rig, rig.app.fetch("w"), rig.app.tick(every=timedelta(minutes=5)), 1)
+    live(rig, rig.app.fetch("w"), replace(rig.app, tick_every=timedelta(minutes=5)).tick(), 1)
     assert rig.one("SELECT count(*) FROM product_sync_schedule WHERE retried_at IS NOT NULL") == 2
     assert rig.app.schedule.retried_since(START) == 1
 
 
-def test_whoever_found_no_seat_in_a_window_is_told_when_the_next_one_opens(rig: EngineRig) -> None:
-    fetch, tick = rig.app.fetch("w"), rig.app.tick(every=timedelta(minutes=5))
+def test_a_retry_without_a_seat_in_a_window_shows_when_the_next_one_opens(rig: EngineRig) -> None:
+    fetch, tick = rig.app.fetch("w"), replace(rig.app, tick_every=timedelta(minutes=5)).tick()
     live(rig, fetch, tick, 10.9)
     now = rig.clock.now()
     waiting = [
-        each for each in ListingPositions(rig.pool).sample(now) if each.priority is Priority.RETRY
+        listing
+        for listing in ListingPositions(rig.pool).sample(now)
+        if listing.priority is Priority.RETRY
     ]
-    told = {
-        waiter.sku: reasons(waiter, rig.app.supplier_queue(now), now)
+    explanations = {
+        waiter.sku: reasons(waiter, supplier_queue(rig.app, now), now)
         for waiter in waiting
         if waiter.next_sync_at <= now
     }
-    assert told
-    assert {each.until for each in told.values()} == {START + 14.5 * HOUR}
-    assert all("no seat left for retries" in each.sentence for each in told.values())
+    assert explanations
+    assert {explanation.until for explanation in explanations.values()} == {START + 14.5 * HOUR}
+    assert all(
+        "no seat left for retries" in explanation.sentence for explanation in explanations.values()
+    )

@@ -53,7 +53,7 @@ class Street(httpx.BaseTransport):
 
 @dataclass
 class SuppliersRig:
-    """Suppliers side by side; seller `a` buys from `main`, `b` from whoever it was given to."""
+    """Suppliers side by side; seller `a` buys from `main`, `b` from the supplier under test."""
 
     rig: EngineRig
     transport: Street
@@ -103,8 +103,8 @@ class SuppliersRig:
         raise AssertionError("no end in sight")
 
     def prices(self, seller: str) -> set[str]:
-        asked = "SELECT DISTINCT observed ->> 'list_price' FROM listing_state WHERE user_id = %s"
-        return {price for (price,) in self.rig.ask(asked, seller)}
+        query = "SELECT DISTINCT observed ->> 'list_price' FROM listing_state WHERE user_id = %s"
+        return {price for (price,) in self.rig.ask(query, seller)}
 
     def refusals(self) -> int:
         return sum(supplier.refusals for supplier in self.suppliers.values())
@@ -147,7 +147,7 @@ def test_each_supplier_is_asked_for_its_own_parts_alone(
 ) -> None:
     suppliers_rig = make_suppliers_rig(policy)
     suppliers_rig.open(ACME)
-    # The same part numbers: whoever asked the wrong supplier would hear the other's price.
+    # The same part numbers: a call to the wrong supplier would return the other's price.
     suppliers_rig.list("a", MAIN, *SKUS, price="10")
     suppliers_rig.list("b", ACME, *SKUS, price="20")
     suppliers_rig.read_all(fetch_all_suppliers(suppliers_rig.app, "w", wake_push=lambda: None))
@@ -177,8 +177,8 @@ def test_a_supplier_that_is_down_stops_no_other(make_suppliers_rig: SuppliersRig
     suppliers_rig.list("a", MAIN, *SKUS, price="10")
     suppliers_rig.list("b", ACME, *SKUS, price="20")
     lines = fetch_all_suppliers(suppliers_rig.app, "w", wake_push=lambda: None)
-    theirs = f"{UNREAD} AND user_id = 'b'"
-    suppliers_rig.drive(lines, lambda: suppliers_rig.rig.one(theirs) == 0)
+    unread_of_b = f"{UNREAD} AND user_id = 'b'"
+    suppliers_rig.drive(lines, lambda: suppliers_rig.rig.one(unread_of_b) == 0)
     assert suppliers_rig.app.breakers.load(suppliers_rig.app.limit_key).failures > 0
     assert (
         suppliers_rig.app.breakers.load(suppliers_rig.app.for_supplier(ACME).limit_key).failures
@@ -204,12 +204,12 @@ def test_a_pause_of_one_supplier_stops_no_other_and_ends_where_it_began(
     assert suppliers_rig.suppliers[ACME].calls.total() == 0, "nor did anybody sign in there"
     now = clock.now()
     assert suppliers_rig.app.for_supplier(ACME).ahead.queue(now) == []
-    (ours,), (theirs,) = (
+    (prices_a,), (prices_b,) = (
         ListingPositions(suppliers_rig.app.pool).of_sku(Sku("P1"), now, seller=SellerId(name))
         for name in "ab"
     )
-    assert (ours.pauses, theirs.pauses) == ((), (stopped,))
-    assert suppliers_rig.app.pauses.standing(now, seller=SellerId("a")) == []
+    assert (prices_a.pauses, prices_b.pauses) == ((), (stopped,))
+    assert suppliers_rig.app.pauses.active(now, seller=SellerId("a")) == []
     for supplier, is_done in ((None, False), (MAIN, False), (ACME, True)):
         resumed = suppliers_rig.app.pauses.resume(PauseKind.SUPPLIER, supplier=supplier, now=now)
         assert resumed.is_done is is_done
@@ -246,7 +246,7 @@ def test_who_goes_takes_the_pause_along(make_suppliers_rig: SuppliersRigMaker) -
     suppliers_rig.app.pauses.pause(paused, now)
     remove_supplier(suppliers_rig.app, ACME)
     suppliers_rig.open(ACME)
-    assert suppliers_rig.app.pauses.standing(now) == []
+    assert suppliers_rig.app.pauses.active(now) == []
 
 
 def test_workers_serve_every_supplier_without_a_process_each(
@@ -356,12 +356,12 @@ def test_secrets_of_a_supplier_are_encrypted_and_in_no_event(
 ) -> None:
     suppliers_rig = make_suppliers_rig()
     suppliers_rig.open(ACME)
-    told = str(suppliers_rig.rig.ask("SELECT * FROM sync_audit_log"))
+    events = str(suppliers_rig.rig.ask("SELECT * FROM sync_audit_log"))
     kept = b"".join(bytes(row[0]) for row in suppliers_rig.rig.ask("SELECT secret FROM credential"))
     for secret in ("acme-secret", "acme-password"):
-        assert secret not in told
+        assert secret not in events
         assert secret.encode() not in kept
-    assert "supplier_added" in told
+    assert "supplier_added" in events
 
 
 def test_a_step_says_which_line_is_in_trouble(make_suppliers_rig: SuppliersRigMaker) -> None:
@@ -369,8 +369,8 @@ def test_a_step_says_which_line_is_in_trouble(make_suppliers_rig: SuppliersRigMa
     suppliers_rig.open(ACME)
     suppliers_rig.rig.ask("DELETE FROM credential WHERE credential_key = 'supplier:acme'")
     lines = fetch_all_suppliers(suppliers_rig.app, "w", wake_push=lambda: None)
-    told = [result.what for _ in range(6) if isinstance(result := lines.step(), Done)]
-    assert any("acme: the supplier acme has no secrets" in what for what in told)
+    messages = [result.what for _ in range(6) if isinstance(result := lines.step(), Done)]
+    assert any("acme: the supplier acme has no secrets" in what for what in messages)
 
 
 def test_a_part_is_explained_on_the_line_of_its_supplier(
@@ -387,12 +387,12 @@ def test_a_part_is_explained_on_the_line_of_its_supplier(
         lines, lambda: suppliers_rig.app.breakers.load(suppliers_rig.app.limit_key).is_open
     )
     suppliers_rig.rig.make_due("P1")
-    told = explain(operator(suppliers_rig.app, "test"), Sku("P1")).listings
-    assert [each.seller for each in told] == ["a", "b"]
-    assert "does not answer" in told[0].explanation.sentence
-    assert "does not answer" not in told[1].explanation.sentence
-    # Whoever waits for the other supplier is not before it.
-    assert told[1].explanation.place == "1"
+    listings = explain(operator(suppliers_rig.app, "test"), Sku("P1")).listings
+    assert [listing.seller for listing in listings] == ["a", "b"]
+    assert "does not answer" in listings[0].explanation.sentence
+    assert "does not answer" not in listings[1].explanation.sentence
+    # Listings of the other supplier are not counted before it.
+    assert listings[1].explanation.place == "1"
 
 
 def test_a_seller_sees_the_line_of_the_own_supplier(make_suppliers_rig: SuppliersRigMaker) -> None:
@@ -402,8 +402,8 @@ def test_a_seller_sees_the_line_of_the_own_supplier(make_suppliers_rig: Supplier
     suppliers_rig.list("b", ACME, *SKUS, price="20")
     suppliers_rig.read_all(fetch_all_suppliers(suppliers_rig.app, "w", wake_push=lambda: None))
     own = seller_or_operator(suppliers_rig.app, "test", SellerId("b"))
-    seen = status(own)
-    assert (seen.supplier, seen.spent.day_count) == (
+    own_status = status(own)
+    assert (own_status.supplier, own_status.spent.day_count) == (
         ACME,
         suppliers_rig.suppliers[ACME].calls.total(),
     )
@@ -411,7 +411,7 @@ def test_a_seller_sees_the_line_of_the_own_supplier(make_suppliers_rig: Supplier
     assert status(own, MAIN).supplier == ACME
     everybody = operator(suppliers_rig.app, "test")
     assert status(everybody).supplier == MAIN
-    assert status(everybody, ACME).spent == seen.spent
+    assert status(everybody, ACME).spent == own_status.spent
     with pytest.raises(NotFoundError, match="no supplier nobody"):
         status(everybody, SupplierName("nobody"))
 
@@ -423,9 +423,11 @@ def test_a_supplier_that_is_down_is_named(make_suppliers_rig: SuppliersRigMaker)
     limit_key = suppliers_rig.app.for_supplier(ACME).limit_key
     lines = fetch_all_suppliers(suppliers_rig.app, "w", wake_push=lambda: None)
     suppliers_rig.drive(lines, lambda: suppliers_rig.app.breakers.load(limit_key).is_open)
-    told = {alert.subject: alert for alert in alerts(operator(suppliers_rig.app, "test")).alerts}
-    assert told["acme"].name == "supplier_down"
-    assert told["acme"].sentence.startswith("The supplier acme has not answered for")
+    by_subject = {
+        alert.subject: alert for alert in alerts(operator(suppliers_rig.app, "test")).alerts
+    }
+    assert by_subject["acme"].name == "supplier_down"
+    assert by_subject["acme"].sentence.startswith("The supplier acme has not answered for")
 
 
 def test_the_laws_are_asked_of_every_line(make_suppliers_rig: SuppliersRigMaker) -> None:
@@ -438,7 +440,7 @@ def test_the_laws_are_asked_of_every_line(make_suppliers_rig: SuppliersRigMaker)
     stale = suppliers_rig.rig.clock.now() - timedelta(hours=30)
     aged = "UPDATE product_sync_schedule SET last_successful_sync = %s WHERE user_id = 'b'"
     suppliers_rig.rig.ask(aged, stale)
-    deadline = next(found for law in LAWS if (found := law(suppliers_rig.app)).law == "L3")
+    deadline = next(checked for law in LAWS if (checked := law(suppliers_rig.app)).law == "L3")
     assert (deadline.verdict, deadline.violations) == ("broken", len(SKUS))
     assert deadline.note.startswith("acme: good reads older than")
 

@@ -143,7 +143,7 @@ def test_freshness_is_sampled_every_five_minutes_and_kept_for_35_days(rig: Any) 
     assert rig.one(count) == 2
 
 
-def test_a_tick_judges_each_minute_what_is_wrong_and_two_of_them_tell_it_once(
+def test_a_tick_evaluates_alerts_each_minute_and_two_ticks_send_one_notice(
     make_rig: Callable[..., Any],
 ) -> None:
     rig = make_rig(notify_urls="json://127.0.0.1:1/x")

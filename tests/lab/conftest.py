@@ -4,8 +4,8 @@ from tests.cli.conftest import (
     data_dir,
     execute,
     headway,
-    here,
+    headway_in_process,
     on_database,
 )
 
-__all__ = ["data_dir", "execute", "headway", "here", "on_database"]
+__all__ = ["data_dir", "execute", "headway", "headway_in_process", "on_database"]

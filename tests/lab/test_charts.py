@@ -12,8 +12,15 @@ from headway.cli import sparkline
 from headway.errors import InvalidError
 from headway_lab.charts import terminal
 from headway_lab.charts.chart import Chart, ChartSeries, binned, chart_of, number, scale, ticks
-from headway_lab.charts.picture import RIGHT, TONES, DrawnText, lay_out
-from headway_lab.charts.svg import assert_plottable, to_svg, write_plot
+from headway_lab.charts.svg import (
+    RIGHT,
+    TONES,
+    DrawnText,
+    assert_plottable,
+    lay_out,
+    to_svg,
+    write_plot,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 POLICIES = ("rolling", "anchored", "packed", "split", "adaptive")

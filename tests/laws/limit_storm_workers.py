@@ -32,7 +32,7 @@ STEPS = ("reserved", "begun", "sent", "answered")
 
 
 class SkewedClock(SystemClock):
-    """The clock of a host that is wrong about the time."""
+    """The clock of a host with a wrong time."""
 
     def __init__(self, skew_s: float) -> None:
         self.skew_s = skew_s
@@ -106,11 +106,11 @@ class Caller:
             grace_s=0.2,
         )
 
-    def retry(self, verb: Callable[[PostgresLimiter], T], *, is_once: bool = False) -> T:
-        """Do it as soon as there is a database; only once if a repetition could mean harm."""
+    def retry(self, action: Callable[[PostgresLimiter], T], *, is_once: bool = False) -> T:
+        """Run an action as soon as there is a database; only once if repeating it could do harm."""
         while True:
             try:
-                return verb(self.limiter or self.connect())
+                return action(self.limiter or self.connect())
             except (StoreError, ConfigError) as error:
                 self.limiter = None
                 if is_once:

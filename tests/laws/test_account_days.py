@@ -1,4 +1,4 @@
-"""Days of the account lane on the real engine and store: the laws hold, and violations are noticed.
+"""Days of the account lane on the real engine and store: the laws hold, and violations are found.
 
 Each wrong part below breaks one thing that keeps rows complete or limits kept, and is noticed by
 the law that it breaks.
@@ -16,8 +16,8 @@ from headway.core.accounts.jobs import Job, JobStatus
 from headway.core.accounts.pagination import Page, PageStep, Paginator
 from headway.engine.pull import Pull
 from headway.providers.etsy.pagination import ReceiptsWalk
+from headway_lab.simulation.account_command import figures
 from headway_lab.simulation.accounts.faults import parse_account_faults
-from headway_lab.simulation.accounts.report import figures
 from headway_lab.simulation.accounts.scenario import (
     LOOKS_H,
     AccountParts,
@@ -86,10 +86,10 @@ def test_two_days_with_crashes_end_with_correct_rows(run: Run) -> None:
     assert min(report["calls_by_provider"].values()) > 50
 
 
-# -- violations are noticed --------------------------------------------------------------------
+# -- violations are detected -------------------------------------------------------------------
 
 
-class Wrong:
+class PassThrough:
     """Jobs that pass everything on; a subclass does one thing wrong."""
 
     def __init__(self, inner: Any) -> None:
@@ -99,14 +99,14 @@ class Wrong:
         return getattr(self.inner, name)
 
 
-class Forgetful(Wrong):
+class CursorWithoutPage(PassThrough):
     """Moves the cursor though the page is not written."""
 
     def commit(self, job: Job, page: Page, step: PageStep, **more: Any) -> Job | None:
         return self.inner.commit(job, Page(total=page.total), step, **more)
 
 
-class Unfenced(Wrong):
+class Unfenced(PassThrough):
     """Accepts late writes."""
 
     def commit(self, job: Job, page: Page, step: PageStep, **more: Any) -> Job | None:
@@ -118,7 +118,7 @@ class Unfenced(Wrong):
 
 
 def test_l6_notices_a_cursor_that_moves_without_its_page(run: Run) -> None:
-    scenario = run(sellers=2, days=0.05, parts=AccountParts(jobs=Forgetful), looks_h=(1,))
+    scenario = run(sellers=2, days=0.05, parts=AccountParts(jobs=CursorWithoutPage), looks_h=(1,))
     assert "L6" in broken_by(scenario)
     assert any("missing" in example.text for example in scenario.violations.examples)
 

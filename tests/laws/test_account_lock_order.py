@@ -8,17 +8,19 @@ from decimal import Decimal
 
 from psycopg_pool import ConnectionPool
 
-from headway.core.accounts.jobs import DataKind, PlatformName, Tier
+from headway.app.accounts import connect_account
+from headway.core.accounts.jobs import DataKind, Tier
 from headway.core.accounts.pagination import Page, PageStep
 from headway.core.accounts.warehouse import Order, Records
 from headway.core.catalog.change_detection import Terms
 from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.listings import SellerId
 from headway.errors import StoreError
-from headway.store.accounts.connections import ConnectedShops, disconnect
+from headway.store.accounts.connections import disconnect
 from headway.store.accounts.warehouse import write
 from headway.store.catalog.sellers import Sellers
 from headway.store.pool import guarded
+from headway_lab.platforms import ETSY, PRINTIFY
 
 NOW = datetime(2026, 3, 10, tzinfo=UTC)
 ROUNDS = 40
@@ -32,11 +34,11 @@ HOLD = "SELECT FROM sync_jobs WHERE account_id = %s AND kind = 'orders' ORDER BY
 def test_page_commits_and_operator_commands_never_deadlock(
     pool: ConnectionPool,
 ) -> None:
-    seller, accounts = SellerId("a"), ConnectedShops(pool)
+    seller = SellerId("a")
     sellers = Sellers(pool, SellerSettings(terms=Terms(locations={}, currency="USD")))
-    shops = {PlatformName.ETSY: "1", PlatformName.PRINTIFY: "2"}
+    shops = {ETSY: "1", PRINTIFY: "2"}
     mine = [
-        accounts.connect(seller, shop, platform=platform, now=NOW).bare
+        connect_account(pool, seller, shop, platform=platform, now=NOW).bare
         for platform, shop in shops.items()
     ]
 
@@ -54,7 +56,7 @@ def test_page_commits_and_operator_commands_never_deadlock(
 
     def join(number: int) -> None:
         account = mine[number % 2]
-        accounts.connect(seller, account.shop, platform=account.platform, now=NOW)
+        connect_account(pool, seller, account.shop, platform=account.platform, now=NOW)
 
     def pay(number: int) -> None:
         tier = list(Tier)[number % 4]

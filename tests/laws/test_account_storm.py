@@ -11,8 +11,9 @@ from itertools import count
 from psycopg_pool import ConnectionPool
 from tests.store.accounts.job_fixtures import RULE
 
+from headway.app.accounts import connect_account
 from headway.clock import SystemClock
-from headway.core.accounts.jobs import DataKind, JobStatus, PlatformName, Tier
+from headway.core.accounts.jobs import DataKind, JobStatus, Tier
 from headway.core.accounts.pagination import Page, PageStep
 from headway.core.accounts.warehouse import Order, Records
 from headway.core.accounts.webhooks import Webhook, WebhookEffect
@@ -27,6 +28,7 @@ from headway.store.accounts.jobs import Jobs
 from headway.store.accounts.webhooks import Webhooks
 from headway.store.catalog.sellers import Sellers
 from headway.store.limits.limiter import PostgresLimiter
+from headway_lab.platforms import ETSY, KINDS, PRINTIFY
 
 NOW = datetime(2026, 3, 10, tzinfo=UTC)
 ROUNDS = 30
@@ -37,7 +39,7 @@ ORDER = Order(
 SHOPS = [
     (SellerId(seller), platform, str(number))
     for number, seller in enumerate(("a", "b"), 1)
-    for platform in (PlatformName.ETSY, PlatformName.PRINTIFY)
+    for platform in (ETSY, PRINTIFY)
 ]
 
 
@@ -48,8 +50,8 @@ class Storm:
         quota = Quota(limit=10_000, span_s=86_400)
         limiter = PostgresLimiter(pool, SystemClock(), [Resource(key=DAY_KEY, rules=(quota,))])
         rule = replace(RULE, order_quotas=dict.fromkeys(Tier, ROUNDS), running_max=3)
-        self.limiter, self.rule = limiter, rule
-        self.jobs = Jobs(pool, limiter, rule, days={PlatformName.ETSY: DAY_KEY})
+        self.pool, self.limiter, self.rule = pool, limiter, rule
+        self.jobs = Jobs(pool, limiter, rule, kinds=KINDS, days={ETSY: DAY_KEY})
         self.accounts, self.hooks, self.rows = ConnectedShops(pool), Webhooks(pool), JobRows(pool)
         self.sellers = Sellers(pool, SellerSettings(terms=Terms(locations={}, currency="USD")))
         self.numbers = count(1)
@@ -79,21 +81,21 @@ class Storm:
 
     def join(self, number: int) -> None:
         seller, platform, shop = SHOPS[number % len(SHOPS)]
-        self.accounts.connect(seller, shop, platform=platform, now=NOW - self.rule.lease * 9)
+        connect_account(self.pool, seller, shop, platform=platform, now=NOW - self.rule.lease * 9)
 
     def leave(self, number: int) -> None:
         seller, platform, _ = SHOPS[number % len(SHOPS)]
         if number % 3 == 0:
             self.accounts.disconnect(seller, "closed", platform=platform, now=NOW)
 
-    def pay(self, number: int) -> None:
+    def set_tier(self, number: int) -> None:
         seller, _, _ = SHOPS[number % len(SHOPS)]
         quotas = self.rule.order_quotas
         self.sellers.set_tier(seller, list(Tier)[number % 4], quotas=quotas, now=NOW)
 
-    def ring(self, number: int) -> None:
+    def deliver_webhook(self, number: int) -> None:
         _, platform, shop = SHOPS[number % len(SHOPS)]
-        is_end = platform is PlatformName.PRINTIFY and number % 6 == 1
+        is_end = platform == PRINTIFY and number % 6 == 1
         hook = Webhook(
             platform=platform,
             delivery_id=f"{number // 2}",
@@ -105,10 +107,10 @@ class Storm:
         )
         self.hooks.take(hook, now=NOW)
 
-    def hurry(self, number: int) -> None:
+    def make_due(self, number: int) -> None:
         seller, platform, _ = SHOPS[number % len(SHOPS)]
         account = self.accounts.of_seller(seller, platform)
-        with suppress(ConflictError):  # it is disconnected just now
+        with suppress(ConflictError):  # the shop is disconnected at the moment
             self.rows.revive(account.id, now=NOW)
 
 
@@ -122,11 +124,17 @@ def test_everything_that_writes_jobs_at_once_never_deadlocks(pool: ConnectionPoo
         try:
             for number in range(ROUNDS):
                 act(number)
-        except Exception as error:  # noqa: BLE001 - told to the test
+        except Exception as error:  # noqa: BLE001 - reported to the test
             troubles.append(error)
 
-    acts = [storm.pull] * 3 + [storm.rescue, storm.join, storm.leave, storm.pay, storm.ring]
-    threads = [threading.Thread(target=repeat, args=[act]) for act in [*acts, storm.hurry]]
+    acts = [storm.pull] * 3 + [
+        storm.rescue,
+        storm.join,
+        storm.leave,
+        storm.set_tier,
+        storm.deliver_webhook,
+    ]
+    threads = [threading.Thread(target=repeat, args=[act]) for act in [*acts, storm.make_due]]
     for thread in threads:
         thread.start()
     for thread in threads:

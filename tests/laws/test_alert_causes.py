@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 
+from headway.app.accounts import connect_account
 from headway.config import Settings
 from headway.core.monitoring.alert_state import AlertPhase
 from headway.operations import changes
@@ -21,7 +22,6 @@ from headway.operations.alerts import alerts
 from headway.operations.callers import OperatorCaller, operator
 from headway.providers.shopify.storefront import shop_limit_key, store_tokens
 from headway.providers.vault import open_vault
-from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulation.faults import parse_faults
 from headway_lab.simulation.scenario import START, Parts, Plan, Scenario
@@ -35,15 +35,15 @@ Act = Callable[[Scenario], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Story:
+class AlertCause:
     """A cause, and its end; minutes count from the beginning.
 
     `wrong` is when the rule's threshold is reached: a minute, or a query for the moment. The cause
-    ends at `ends`; the alert must resolve by `over`. `beside` may fire too, once each.
+    ends at `ends`; the alert must resolve by `end_by`. `others` may fire too, once each.
     """
 
     wrong: float | str
-    over: float
+    end_by: float
     ends: float
     faults: Sequence[str] = ()
     acts: Mapping[float, Act] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Story:
     parts: Parts = field(default_factory=Parts)
     products: int = 60
     share_per_day: float = 0.05
-    beside: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
 
 
 def ops(scenario: Scenario) -> OperatorCaller:
@@ -103,7 +103,7 @@ def install(scenario: Scenario, *, lasting: timedelta | None = None) -> None:
     if lasting is not None:
         grant = {"refresh": "shprt_1", "refresh_expires_at": app.clock.now() + lasting}
     store_tokens(Credentials(app.pool), vault, limit_key, clock=app.clock, access=token, **grant)
-    ConnectedShops(app.pool).connect(seller, domain, now=app.clock.now())
+    connect_account(app.pool, seller, domain, now=app.clock.now())
 
 
 def lose_worker(scenario: Scenario) -> None:
@@ -116,8 +116,8 @@ def lose_worker(scenario: Scenario) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blocked:
-    """A supplier that blocks our key until a minute has come, as if it was called too often."""
+class BlockingSupplier:
+    """A supplier that blocks our key until a given minute, as if it was called too often."""
 
     until_min: float
     after: CallGate
@@ -128,11 +128,11 @@ class Blocked:
 
 
 def block(scenario: Scenario) -> None:
-    scenario.simulator.gate = Blocked(until_min=50, after=scenario.simulator.gate)
+    scenario.simulator.gate = BlockingSupplier(until_min=50, after=scenario.simulator.gate)
 
 
-class Idle:
-    """A schedule whose tick rescues nothing until a minute has come."""
+class IdleSchedule:
+    """A schedule whose tick rescues nothing until a given minute."""
 
     def __init__(self, inner: Any, until: datetime) -> None:
         self._inner, self._until = inner, until
@@ -163,85 +163,87 @@ PROMISED = {"promises_min": dict.fromkeys(("free", "starter", "growth", "pro"), 
 AT_ONCE = {"failures_max": 1, "missing_confirmations": 1}
 LATE, SLIPPING = frozenset({"few_synced"}), frozenset({"promise_slipping"})
 STORIES = {
-    "permit_wait": Story(acts={20: block}, wrong=THROTTLED, ends=50, over=54),
-    "token_expiring": Story(
+    "permit_wait": AlertCause(acts={20: block}, wrong=THROTTLED, ends=50, end_by=54),
+    "token_expiring": AlertCause(
         acts={5: partial(install, lasting=timedelta(days=7, minutes=15)), 60: install},
         wrong=20,
         ends=60,
-        over=64,
+        end_by=64,
     ),
-    "error_share": Story(
+    "error_share": AlertCause(
         faults=["error:15%"],
         wrong=THIRD_BAD_CALL,
         acts={40: end_faults},
         ends=40,
-        over=40 + 60 + 10,
+        end_by=40 + 60 + 10,
     ),
-    "reads_failed": Story(
-        faults=["vanish:90@00:30"], products=100, wrong=32, acts={40: end_faults}, ends=40, over=115
+    "reads_failed": AlertCause(
+        faults=["vanish:90@00:30"], products=100, wrong=32, acts={40: end_faults}, ends=40,
+        end_by=115
     ),
-    "few_synced": Story(faults=["away:90m@00:20"], wrong=80, ends=110, over=120),
-    "overdue": Story(
-        faults=["away:90m@00:20"], products=150, wrong=85, ends=110, over=150, beside=LATE
+    "few_synced": AlertCause(faults=["away:90m@00:20"], wrong=80, ends=110, end_by=120),
+    "overdue": AlertCause(
+        faults=["away:90m@00:20"], products=150, wrong=85, ends=110, end_by=150, others=LATE
     ),
-    "stale": Story(
-        faults=["away:1460m@00:10"], products=20, wrong=1449, ends=1470, over=1600,
-        beside=SLIPPING | {"promise_burning"},
+    "stale": AlertCause(
+        faults=["away:1460m@00:10"], products=20, wrong=1449, ends=1470, end_by=1600,
+        others=SLIPPING | {"promise_burning"},
     ),
-    "promise_burning": Story(
-        faults=["away:2h@00:20"], products=20, settings=PROMISED, wrong=95, ends=140, over=220,
-        beside=SLIPPING
+    "promise_burning": AlertCause(
+        faults=["away:2h@00:20"], products=20, settings=PROMISED, wrong=95, ends=140, end_by=220,
+        others=SLIPPING
     ),
-    "promise_slipping": Story(
+    "promise_slipping": AlertCause(
         faults=["vanish:4@00:20"],
         products=20,
         settings=PROMISED,
         wrong=124,
         acts={100: end_faults},
         ends=140,
-        over=210,
+        end_by=210,
     ),
-    "held": Story(
-        faults=["badprice:1@00:30"], wrong=first("change_held"), acts={60: reject}, ends=60, over=64
+    "held": AlertCause(
+        faults=["badprice:1@00:30"], wrong=first("change_held"), acts={60: reject}, ends=60,
+        end_by=64
     ),
-    "parked": Story(
+    "parked": AlertCause(
         faults=["vanish:1@00:10"],
         settings=AT_ONCE,
         wrong=first("product_deactivated"),
         acts={60: revive},
         ends=60,
-        over=64,
+        end_by=64,
     ),
-    "refused_by_shop": Story(
+    "refused_by_shop": AlertCause(
         share_per_day=12,
         acts={10: suspended(is_suspended=True), 90: suspended(is_suspended=False)},
         wrong=FOURTH_REFUSAL,
         ends=90,
-        over=180,
+        end_by=180,
     ),
-    "stuck": Story(
+    "stuck": AlertCause(
         acts={20: lose_worker},
-        parts=Parts(schedule=lambda inner: Idle(inner, START + timedelta(minutes=60))),
+        parts=Parts(schedule=lambda inner: IdleSchedule(inner, START + timedelta(minutes=60))),
         wrong=32,
         ends=60,
-        over=68,
+        end_by=68,
     ),
-    "disconnected": Story(
+    "disconnected": AlertCause(
         share_per_day=12,
         acts={20: uninstall, 60: install},
         wrong=first("account_disconnected"),
         ends=60,
-        over=64,
+        end_by=64,
     ),
 }  # fmt: skip
 
 
-# The others take as long each, and are left to the campaign.
+# The others take as long, and run only in the campaign.
 QUICK = ("parked", "disconnected", "permit_wait")
 
 
-def run_story(story: Story, pool: ConnectionPool, folder: Path) -> Scenario:
-    days, faults = (story.over + 2) / 1440, parse_faults(story.faults)
+def run_story(story: AlertCause, pool: ConnectionPool, folder: Path) -> Scenario:
+    days, faults = (story.end_by + 2) / 1440, parse_faults(story.faults)
     world = seeded_world(
         products=story.products, days=days, seed=1, share_per_day=story.share_per_day
     )
@@ -257,7 +259,7 @@ def run_story(story: Story, pool: ConnectionPool, folder: Path) -> Scenario:
     return scenario
 
 
-def wrong_min(story: Story, pool: ConnectionPool) -> float:
+def wrong_min(story: AlertCause, pool: ConnectionPool) -> float:
     if not isinstance(story.wrong, str):
         return story.wrong
     with pool.connection() as connection:
@@ -279,23 +281,23 @@ def test_each_alert_fires_once_within_five_minutes_and_resolves(
     phases: dict[str, list[tuple[AlertPhase, float]]] = {}
     for alert in run_story(story, pool, tmp_path).alerts.entries:
         phases.setdefault(alert.name, []).append((alert.phase, alert.at_s / 60))
-    assert phases.keys() - story.beside == {name} - story.beside, phases
+    assert phases.keys() - story.others == {name} - story.others, phases
     assert {tuple(phase for phase, _ in pairs) for pairs in phases.values()} == {ONCE}, phases
     (_, fired_at), (_, over_at) = phases[name]
     wrong_at = wrong_min(story, pool)
     assert wrong_at <= fired_at <= wrong_at + SOON_MIN
-    assert story.ends <= over_at <= story.over
+    assert story.ends <= over_at <= story.end_by
 
 
 def test_a_failing_part_is_shown_and_raises_no_alert(pool: ConnectionPool, tmp_path: Path) -> None:
-    shown: dict[float, set[str]] = {}
+    alerts_by_minute: dict[float, set[str]] = {}
 
-    def look(scenario: Scenario) -> None:
-        shown[scenario.clock.monotonic() / 60] = {
+    def record_alerts(scenario: Scenario) -> None:
+        alerts_by_minute[scenario.clock.monotonic() / 60] = {
             alert.name for alert in alerts(ops(scenario)).alerts
         }
 
-    acts = {9: look, 25: look, 30: end_faults, 200: look}
-    story = Story(faults=["vanish:1@00:10"], acts=acts, wrong=10, ends=30, over=200)
+    acts = {9: record_alerts, 25: record_alerts, 30: end_faults, 200: record_alerts}
+    story = AlertCause(faults=["vanish:1@00:10"], acts=acts, wrong=10, ends=30, end_by=200)
     assert run_story(story, pool, tmp_path).alerts.entries == []
-    assert shown == {9: set(), 25: {"failing"}, 200: set()}
+    assert alerts_by_minute == {9: set(), 25: {"failing"}, 200: set()}

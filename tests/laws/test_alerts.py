@@ -1,4 +1,4 @@
-"""The watch in simulated days: an alert fires soon after its cause, once, and is over after it."""
+"""Alerts in simulated days: each fires once, soon after its cause, and resolves."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -59,7 +59,7 @@ def test_each_fault_raises_one_alert_within_five_minutes_and_it_resolves(
     )
     phases = spans(scenario)
     assert phases.keys() == {"supplier_down", "paused", "shop_refused"}
-    # An outage is over for us with the probe that is answered: at most a quarter of an hour later.
+    # For us an outage ends with a successful probe: at most a quarter of an hour later.
     for name, begins, ends_by in (
         ("supplier_down", 30, 60 + 15 + 3),
         ("paused", 100, 130),

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.core.accounts.jobs import JobStatus, PlatformName
+from headway.core.accounts.jobs import JobStatus
 from headway.core.monitoring.alert_state import AlertPhase
 from headway.operations.callers import operator
 from headway.operations.jobs import jobs, revive_job
+from headway_lab.platforms import PRINTIFY
 from headway_lab.simulation.accounts.faults import parse_account_faults
 from headway_lab.simulation.accounts.printify import SimulatedPrintify
 from headway_lab.simulation.accounts.scenario import START, AccountPlan, AccountScenario
@@ -80,15 +81,15 @@ def test_a_platform_outage_raises_one_alert_for_all_sellers(
     ]
     (fired, fired_at), (over, over_at) = phases
     assert (fired, over) == ONCE
-    # Three accounts must fail, each at its own hour; then it is soon.
+    # Three accounts must fail, each at its own hour; then the alert fires soon.
     assert 120 <= fired_at <= 180
     assert 180 <= over_at <= 200
-    words = Counter((alert.subject, alert.phase) for alert in scenario.alerts.entries)
-    assert set(words.values()) == {1}, "what was told of one account was told again"
+    counts = Counter((alert.subject, alert.phase) for alert in scenario.alerts.entries)
+    assert set(counts.values()) == {1}, "an account was reported twice"
 
 
 def printify(scenario: AccountScenario) -> PrintifySimulator:
-    simulated = scenario.platforms[PlatformName.PRINTIFY]
+    simulated = scenario.platforms[PRINTIFY]
     assert isinstance(simulated, SimulatedPrintify)
     return simulated.simulator
 
@@ -99,7 +100,7 @@ def narrow(scenario: AccountScenario) -> None:
 
 
 def restore(scenario: AccountScenario) -> None:
-    """Let it accept them again, and let a person revive the dead jobs."""
+    """Accept them again, and revive the dead jobs."""
     printify(scenario).per_page_max = dict(PER_PAGE_MAX)
     caller = operator(scenario.app, "ops")
     for job in jobs(caller, status=JobStatus.DEAD).jobs:

@@ -1,4 +1,4 @@
-"""Each law of the catalog lane is broken on purpose by one wrong part, and the checks notice."""
+"""Each law of the catalog lane is broken on purpose by one wrong part, and the checks detect it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +24,7 @@ from headway_lab.simulation.scenario import Parts, Plan, Scenario
 from headway_lab.simulation.world import World, WorldChange, seeded_world
 
 Run = Callable[..., dict[str, int]]
-# A supplier that was away leaves a queue, and a queue makes calls as fast as permits allow.
+# An outage of the supplier leaves a queue, which is worked off as fast as permits allow.
 RUSH = "outage:4h@01:00"
 
 
@@ -57,7 +57,7 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
 
 
 def with_price_crash(world: World, at_s: float) -> World:
-    """Let five prices fall by 95 % at that second; nothing else changes."""
+    """Return a world in which five prices fall by 95 % at that second."""
     parts = sorted(world.start.values(), key=lambda part: part.sku)[:5]
     fallen = [
         replace(part, list_price=part.list_price / 20, net_price=part.net_price / 20)
@@ -78,7 +78,7 @@ class Wrong:
 
 
 def tampering(change: Callable[[Settlement], Settlement]) -> Parts:
-    """Return parts whose schedule settles something else than it was given."""
+    """Return parts whose schedule settles something else than it received."""
 
     class Tampering(Wrong):
         def settle(self, settlements: list[Settlement], **more: object) -> int:

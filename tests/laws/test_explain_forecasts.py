@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 
+from headway_lab.simulation.account_command import figures as account_figures
 from headway_lab.simulation.accounts.faults import parse_account_faults
-from headway_lab.simulation.accounts.report import figures as account_figures
 from headway_lab.simulation.accounts.scenario import AccountPlan, AccountScenario
 from headway_lab.simulation.accounts.world import account_world
 from headway_lab.simulation.faults import parse_faults

@@ -1,4 +1,4 @@
-"""Law L1 in the open: real processes, real sockets, kill -9, a database that falls over."""
+"""Law L1 with real processes and sockets, kill -9 and crashes of the database."""
 
 import subprocess
 import sys
@@ -40,11 +40,11 @@ class Supplier:
         """Record an arrival and check it."""
         with self.arrived:
             at_s, at = CLOCK.monotonic(), CLOCK.now()
-            self.refusals += [f"{name} at {at_s}" for name in self._judge(at_s)]
+            self.refusals += [f"{name} at {at_s}" for name in self._refusals(at_s)]
             self.arrivals.append((permit_id, at_s, at))
             self.arrived.notify_all()
 
-    def _judge(self, at_s: float) -> Iterator[str]:
+    def _refusals(self, at_s: float) -> Iterator[str]:
         if len(self._recent) == LIMIT and at_s - self._recent[0] <= SPAN_S:
             yield "sliding log"
         self._recent.append(at_s)
@@ -60,7 +60,7 @@ class Supplier:
         self._last_s = at_s
 
     def await_arrivals(self, count: int) -> None:
-        """Wait until that many more have come."""
+        """Wait until that many more calls have arrived."""
         with self.arrived:
             goal = len(self.arrivals) + count
             assert self.arrived.wait_for(lambda: len(self.arrivals) >= goal, timeout=200)
@@ -68,7 +68,7 @@ class Supplier:
 
 @contextmanager
 def serving(supplier: Supplier) -> Iterator[int]:
-    """Serve it on a free port; some replies are slow, and a few come too late."""
+    """Serve a supplier on a free port; some replies are slow, and a few are too late."""
     generator = rng("replies")
 
     class Handler(BaseHTTPRequestHandler):
@@ -97,7 +97,7 @@ def serving(supplier: Supplier) -> Iterator[int]:
 
 
 def storm(folder: Path, supplier: Supplier, *, rounds: int, calls: int) -> int:
-    """Let them call, cut the database's power between rounds; return how many were started."""
+    """Run callers, and crash the database between rounds; return how many were started."""
     with EmbeddedServer(folder, clock=CLOCK) as server, serving(supplier) as port:
         server.ensure_database("storm")
         with open_pool(server.dsn("storm"), size=1) as pool:
@@ -113,11 +113,11 @@ def storm(folder: Path, supplier: Supplier, *, rounds: int, calls: int) -> int:
             finally:
                 output, _ = workers.communicate(timeout=30)
         assert workers.returncode == 0
-        judge_ledger(server.dsn("storm"), supplier)
+        check_ledger(server.dsn("storm"), supplier)
     return int(output)
 
 
-def judge_ledger(dsn: str, supplier: Supplier) -> None:
+def check_ledger(dsn: str, supplier: Supplier) -> None:
     """Check that every arrival was permitted, and came between its begin and its assumed end."""
     with open_pool(dsn, size=1) as pool, pool.connection() as conn:
         rows = conn.execute("SELECT permit_id::text, status, begun_at, arrived_by FROM call_ledger")

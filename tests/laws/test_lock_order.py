@@ -69,7 +69,7 @@ def test_fetch_push_and_operator_commands_never_deadlock(
 
     def fetch(number: int) -> None:
         listings = schedule.claim(skus, now=NOW, owner="f", lease_until=lease)
-        if not listings:  # a person holds them all
+        if not listings:  # another transaction holds them all
             return
         settlement = Settlement(
             listing=listings[0],
@@ -83,7 +83,7 @@ def test_fetch_push_and_operator_commands_never_deadlock(
         settled = [replace(settlement, listing=listing) for listing in reversed(listings)]
         schedule.settle(settled, now=NOW, call_id=fresh_id())
 
-    def rule(number: int) -> None:
+    def decide(number: int) -> None:
         review.approve(SellerId("a"), skus, reason=f"{number}", now=NOW)
 
     refused: list[str] = []
@@ -96,7 +96,7 @@ def test_fetch_push_and_operator_commands_never_deadlock(
                 refused.append(f"{step.__name__}: {error}")
                 return
 
-    threads = [threading.Thread(target=repeat, args=(step,)) for step in (push, fetch, rule)]
+    threads = [threading.Thread(target=repeat, args=(step,)) for step in (push, fetch, decide)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -61,7 +61,7 @@ def broken(scenario: Scenario) -> list[str]:
 
 
 def mixes() -> Iterator[Any]:
-    """Give every policy every mix of faults: one each at all times, the others in a campaign."""
+    """Yield every policy with every mix of faults: one of each always, the others in a campaign."""
     for mix, policy in product(range(len(FAULTS)), range(len(DOCUMENTED))):
         marks = () if policy % len(FAULTS) == mix else (pytest.mark.campaign,)
         yield pytest.param(DOCUMENTED[policy], FAULTS[mix], marks=marks)
@@ -115,7 +115,7 @@ def test_retries_beyond_the_cap_of_a_window_wait_for_the_next(run: Run) -> None:
 
 
 def with_policy(policy: Policy) -> Parts:
-    """Return parts of an engine that believes in another `split`."""
+    """Return parts of an engine with another policy `split`."""
 
     def build(app: App) -> App:
         return replace(app, policy=policy, judge=replace(app.judge, policy=policy))

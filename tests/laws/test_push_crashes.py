@@ -1,4 +1,4 @@
-"""Laws L6 and L7 at their hardest: a pusher crashes at every operation on database or network."""
+"""Laws L6 and L7 while a pusher crashes at every operation on database or network."""
 
 import itertools
 from collections import Counter
@@ -21,11 +21,11 @@ LEASE_OVER_S = 60 + 180 + 1
 
 
 def prices(number: int) -> str:
-    """Return a price that is new each round and never moves far."""
+    """Return a price that is new each round and close to the last."""
     return f"{11 + number / 100:.2f}"
 
 
-def live(shops: Shops, injector: FaultInjector) -> None:
+def run_pusher(shops: Shops, injector: FaultInjector) -> None:
     """Run a pusher until the work is done; raises Crashed when it crashes."""
     transport = SimTransport(shops.simulator.handle, shops.clock, seed=1)
     app = build(
@@ -65,12 +65,12 @@ def test_each_change_is_applied_once_wherever_the_pusher_crashes(shops: Shops) -
         injector = FaultInjector(shops.clock)
         injector.crash_after(touches)
         try:
-            live(shops, injector)
+            run_pusher(shops, injector)
             has_survived = True
         except Crashed:
             has_survived = False
             shops.clock.sleep(LEASE_OVER_S)
-            live(shops, FaultInjector(shops.clock))
+            run_pusher(shops, FaultInjector(shops.clock))
         check_round(shops, number, known)
         if has_survived:
             assert touches > 40, "the pusher touched far fewer things than it must"

@@ -1,4 +1,4 @@
-"""Each law at the shops is broken on purpose by one wrong push, and the checks notice."""
+"""Each law at the shops is broken on purpose by one wrong push, and the checks detect it."""
 
 import json
 from collections import Counter
@@ -101,7 +101,7 @@ def test_l1_notices_a_shop_that_had_to_refuse(simulate: Simulate) -> None:
     scenarios: list[Scenario] = []
 
     class Storming(Wrong):
-        """Calls past the limiter, far too often, once."""
+        """Bypasses the limiter once with far too many calls."""
 
         storms = 0
 
@@ -194,7 +194,7 @@ def test_l6_notices_a_product_that_no_push_created(simulate: Simulate) -> None:
 
 def test_l7_notices_a_value_that_is_written_twice(simulate: Simulate) -> None:
     class Forgetful(Wrong):
-        """Forgets once of each listing that it was written."""
+        """Loses once for each listing that it was written."""
 
         forgotten: set[str]
 
@@ -244,7 +244,7 @@ def test_l7_notices_an_older_state_that_replaces_a_newer(simulate: Simulate) -> 
         return replace(app, new_storefront=open_shop)
 
     class Relapsing:
-        """Sends each price, and then once more the one that was there before."""
+        """Sends each price, and then again the one before it."""
 
         def __init__(self, inner: Any) -> None:
             self.inner = inner

@@ -52,6 +52,7 @@ def assert_lawful(scenario: Scenario) -> None:
     broken = [str(example) for example in scenario.violations.examples]
     assert not broken, f"seed {scenario.plan.seed}: {broken}"
     in_play = LAWS_IN_PLAY | ({"L4"} if scenario.plan.policy == "split" else set())
+    in_play |= {"L16"} if scenario.plan.faults.shop_poison else set()
     assert scenario.violations.counts.keys() == in_play
     assert scenario.simulator.refusals == 0
     assert scenario.simulator.max_calls_in_window <= 2
@@ -151,6 +152,13 @@ def test_a_sku_that_makes_calls_fail_is_found_in_few_calls(run: Run) -> None:
     assert charged == {poison}
 
 
+def test_products_that_spoil_every_call_to_their_shop_delay_no_other(run: Run) -> None:
+    scenario = run("shop-poison:3", seed=3, sellers=2, **BUSY)
+    assert_lawful(scenario)
+    assert scenario.violations.counts["L16"] == 0
+    assert scenario.shops.simulator.faults.injected["poison"] > 0
+
+
 def test_worker_clocks_may_be_wrong(run: Run) -> None:
     assert_lawful(run("clock:90s", "crash:2/h", seed=10))
 
@@ -209,6 +217,7 @@ def test_a_settle_of_a_pusher_that_froze_is_rejected(run: Run) -> None:
         ("timeout:5%", "error:5%", "slow:10%", "crash:2/h"),
         ("truncate:3%", "html:3%", "drop:3%", "duplicate:5%"),
         ("poison:2", "timeout:2%"),
+        ("poison:5", "shop-poison:3"),
         ("vanish:5@10:00", "badprice:5@1d05:00", "crash:1/h"),
         ("stall:2/h", "crash:1/h", "timeout:5%"),
         ("shop-lost-reply:5%", "crash:1/h", "shop-stale:55@10:00"),
@@ -242,4 +251,4 @@ def test_a_pause_stops_calls_and_is_caught_up_with_afterwards(
     calls_h = [price_call.at_s / 3600 for price_call in scenario.log.price_calls]
     assert any(2 < at_h < 4 for at_h in calls_h) is (kind == "pause-seller")
     assert sum(at_h > 4 for at_h in calls_h) >= 3
-    assert scenario.app.pauses.standing(scenario.clock.now()) == []
+    assert scenario.app.pauses.active(scenario.clock.now()) == []

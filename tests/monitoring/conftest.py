@@ -8,7 +8,7 @@ from tests.monitoring.prometheus import NONE, Programs, find
 @pytest.fixture(scope="session")
 def programs() -> Programs:
     machine = Machine()
-    found = find(machine)
-    if found is None:
-        machine.lacks(NONE)
-    return found
+    paths = find(machine)
+    if paths is None:
+        machine.skip(NONE)
+    return paths

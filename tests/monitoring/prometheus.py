@@ -1,7 +1,6 @@
-"""Finds Prometheus and its Alertmanager for the tests of the watch, or installs them.
+"""Find Prometheus and its Alertmanager for the monitoring tests, or install them.
 
-Those that are installed serve; else root installs the distribution's packages. Nobody else can, and
-is told what to do.
+Without installed ones, root installs the distribution's packages; other users get a hint.
 """
 
 from dataclasses import dataclass
@@ -13,13 +12,13 @@ ALERTMANAGERS = ("prometheus-alertmanager", "alertmanager")
 PACKAGES = ("prometheus", "prometheus-alertmanager")
 NONE = (
     "no Prometheus with promtool and Alertmanager was found, and none could be installed: the tests"
-    f" of the watch with them are skipped. To run them: apt-get install {' '.join(PACKAGES)}"
+    f" of monitoring with them are skipped. To run them: apt-get install {' '.join(PACKAGES)}"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
-    """Where they are."""
+    """Paths of the programs."""
 
     prometheus: str
     promtool: str
@@ -27,18 +26,14 @@ class Programs:
 
 
 def find(machine: Machine) -> Programs | None:
-    """Return where they are, if all of them are there and start."""
-    prometheus, promtool = machine.first("prometheus"), machine.first("promtool")
-    alertmanager = machine.first(*ALERTMANAGERS)
+    """Return the paths of the programs if all of them start."""
+    prometheus, promtool = machine.find("prometheus"), machine.find("promtool")
+    alertmanager = machine.find(*ALERTMANAGERS)
     if prometheus is None or promtool is None or alertmanager is None:
         return None
     return Programs(prometheus=prometheus, promtool=promtool, alertmanager=alertmanager)
 
 
 def find_or_install(machine: Machine) -> Programs | None:
-    """Return where they are, installed if need be and if we may."""
-    found = find(machine)
-    if found is None:
-        machine.install(*PACKAGES)
-        found = find(machine)
-    return found
+    """Return the paths of the programs; as root, install missing ones."""
+    return machine.find_or_install(find, *PACKAGES)

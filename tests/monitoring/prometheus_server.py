@@ -1,4 +1,4 @@
-"""A real Prometheus and Alertmanager as plain processes on loopback, and whoever they alarm."""
+"""A real Prometheus and Alertmanager as processes on loopback, and a receiver of their alerts."""
 
 import json
 import queue
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import httpx
+from tests.conftest import HTTP_TIMEOUT_S
 from tests.monitoring.prometheus import Programs
 
 from headway.store.server.launch import HOST, free_port
@@ -18,8 +19,8 @@ STOP_S = 10.0
 EXPORTED = Path(__file__).parents[2] / "deploy" / "prometheus" / "headway.rules.yml"
 
 
-class Tower:
-    """Scrapes one address every other second; `news` has what its rules found.
+class PrometheusServer:
+    """Scrapes one address every other second; `notifications` has the alerts of its rules.
 
     Beside a rule of a test, which fires at once, it loads the rules that we export.
     """
@@ -31,34 +32,38 @@ class Tower:
         self._target, self._rule, self._key = target, rule, key
         self._stack = ExitStack()
         self._address = f"{HOST}:{free_port()}"
-        self.news: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.notifications: queue.Queue[dict[str, Any]] = queue.Queue()
 
     def rules(self) -> dict[str, dict[str, Any]]:
         """Return the rules of each group as it has loaded them, by name."""
-        answer = httpx.get(f"http://{self._address}/api/v1/rules").raise_for_status().json()
+        reply = (
+            httpx.get(f"http://{self._address}/api/v1/rules", timeout=HTTP_TIMEOUT_S)
+            .raise_for_status()
+            .json()
+        )
         return {
             group["name"]: {rule["name"]: rule for rule in group["rules"]}
-            for group in answer["data"]["groups"]
+            for group in reply["data"]["groups"]
         }
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            phone = stack.enter_context(_Phone(self.news))
+            webhook = stack.enter_context(_WebhookServer(self.notifications))
             alertmanager = f"{HOST}:{free_port()}"
-            alarms = self._write("alertmanager.yml", _alarms(phone.url))
-            # Its own network of alertmanagers is off: an empty address.
+            config_file = self._write("alertmanager.yml", _alertmanager_config(webhook.url))
+            # An empty address turns clustering off.
             self._run(
                 stack,
                 self._programs.alertmanager,
-                f"--config.file={alarms}",
+                f"--config.file={config_file}",
                 f"--storage.path={self._folder / 'alarms'}",
                 f"--web.listen-address={alertmanager}",
                 "--cluster.listen-address=",
             )
             rules = {"groups": [{"name": "test", "rules": [self._rule]}]}
             files = [self._write("rules.yml", rules), EXPORTED]
-            scrapes = _scrapes(self._target, self._key, files, alertmanager)
-            config = self._write("prometheus.yml", scrapes)
+            content = _prometheus_config(self._target, self._key, files, alertmanager)
+            config = self._write("prometheus.yml", content)
             self._run(
                 stack,
                 self._programs.prometheus,
@@ -73,7 +78,7 @@ class Tower:
         self._stack.close()
 
     def _write(self, name: str, content: dict[str, Any]) -> Path:
-        """Write a file that they read as YAML, of which JSON is a part."""
+        """Write a YAML file; JSON is a part of YAML."""
         path = self._folder / name
         path.touch(mode=0o600)
         path.write_text(json.dumps(content), encoding="utf-8")
@@ -85,12 +90,12 @@ class Tower:
         stack.callback(_end, process)
 
 
-class _Phone(HTTPServer):
-    """Takes the messages of an Alertmanager."""
+class _WebhookServer(HTTPServer):
+    """Receives the notifications of an Alertmanager."""
 
-    def __init__(self, news: queue.Queue[dict[str, Any]]) -> None:
-        super().__init__((HOST, 0), _Ring)
-        self.news = news
+    def __init__(self, notifications: queue.Queue[dict[str, Any]]) -> None:
+        super().__init__((HOST, 0), _WebhookHandler)
+        self.notifications = notifications
         self._thread = threading.Thread(target=self.serve_forever, args=(0.05,))
 
     @property
@@ -107,11 +112,11 @@ class _Phone(HTTPServer):
         self.server_close()
 
 
-class _Ring(BaseHTTPRequestHandler):
+class _WebhookHandler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        assert isinstance(self.server, _Phone)
-        self.server.news.put(json.loads(body))
+        assert isinstance(self.server, _WebhookServer)
+        self.server.notifications.put(json.loads(body))
         self.send_response(200)
         self.end_headers()
 
@@ -119,19 +124,21 @@ class _Ring(BaseHTTPRequestHandler):
         pass
 
 
-def _alarms(url: str) -> dict[str, Any]:
+def _alertmanager_config(url: str) -> dict[str, Any]:
     hook = {"url": url, "send_resolved": True}
     route = {"receiver": "us", "group_wait": "0s", "group_interval": "1s", "repeat_interval": "1h"}
     return {"route": route, "receivers": [{"name": "us", "webhook_configs": [hook]}]}
 
 
-def _scrapes(target: str, key: str, rules: list[Path], alertmanager: str) -> dict[str, Any]:
-    shown = {"authorization": {"type": "Bearer", "credentials": key}} if key else {}
-    job = {"job_name": "headway", "static_configs": [{"targets": [target]}], **shown}
+def _prometheus_config(
+    target: str, key: str, rules: list[Path], alertmanager: str
+) -> dict[str, Any]:
+    authorization = {"authorization": {"type": "Bearer", "credentials": key}} if key else {}
+    job = {"job_name": "headway", "static_configs": [{"targets": [target]}], **authorization}
     return {
         "global": {"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "1s"},
         "scrape_configs": [job],
-        "rule_files": [str(each) for each in rules],
+        "rule_files": [str(rule_file) for rule_file in rules],
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]},
     }
 

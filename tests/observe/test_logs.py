@@ -1,4 +1,4 @@
-"""A log is for people or for programs, names calls and sellers, and holds no secret."""
+"""The log as text and as JSON: it names calls and sellers, and holds no secret."""
 
 import json
 import logging
@@ -28,9 +28,9 @@ PIECES = (
     *("pass-word-1", "pass-word-2", "fernet-key-number-one", "fernet-key-number-two"),
     *("T1A2B3C4D", "B1A2B3C4D", "slack-hush-hush", "mail-hush"),
 )
-# Those say where something is, and are none.
+# These are locations, not secrets.
 PLACES = ("db.test", "broker.test", "mail.test")
-# Nobody's setting: found by where it stands, or by how it looks.
+# Not from a setting: recognized by the field name or by the pattern.
 HEADERS = (
     "Authorization: Bearer abcdef123456 and more",
     "authorization='Basic bWU6cGFzc3dvcmQ='",
@@ -56,37 +56,37 @@ def lines() -> Lines:
     return Lines()
 
 
-def test_every_secret_of_the_settings_is_given_to_the_log(
+def test_every_secret_of_the_settings_is_redacted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     fields = {
         name for name, info in Settings.model_fields.items() if "SecretStr" in str(info.annotation)
     }
     assert fields == set(SECRETS), "a new secret setting: name it here"
-    voice = CommandConsole(Settings.model_validate({**SECRETS, "log_format": "json"}))
+    log = CommandConsole(Settings.model_validate({**SECRETS, "log_format": "json"}))
     for secret in [*SECRETS.values(), *PIECES]:
-        voice.say(f"something went wrong with {secret} there")
-        voice.tell("fetch", f"refused: <{secret}>")
-    said = capsys.readouterr().out
-    assert said.count(HIDDEN) >= 2 * len(SECRETS)
-    assert not [each for each in [*SECRETS.values(), *PIECES] if each in said]
-    for place in PLACES:
-        voice.say(f"no connection to {place}")
-        assert place in capsys.readouterr().out
+        log.say(f"something went wrong with {secret} there")
+        log.tell("fetch", f"refused: <{secret}>")
+    output = capsys.readouterr().out
+    assert output.count(HIDDEN) >= 2 * len(SECRETS)
+    assert not [secret for secret in [*SECRETS.values(), *PIECES] if secret in output]
+    for host in PLACES:
+        log.say(f"no connection to {host}")
+        assert host in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("is_json", (True, False), ids=("json", "text"))
 @pytest.mark.parametrize("text", HEADERS)
-def test_what_looks_like_a_secret_is_cut_out_of_a_line(
+def test_a_text_that_looks_like_a_secret_is_redacted(
     lines: Lines, text: str, *, is_json: bool
 ) -> None:
-    Log(lines.append, is_json=is_json).say(text)
+    Log(lines.append, is_json=is_json).info(text)
     assert HIDDEN in lines[0]
     assert "abcdef123456" not in lines[0]
     assert "bWU6" not in lines[0]
 
 
-def test_a_secret_in_a_field_is_cut_out_by_the_name_of_the_field() -> None:
+def test_a_field_with_the_name_of_a_secret_is_redacted() -> None:
     event = {
         "event": "call",
         "headers": {"Authorization": "x1", "Accept": "json", "set-cookie": ["x2"]},
@@ -95,13 +95,13 @@ def test_a_secret_in_a_field_is_cut_out_by_the_name_of_the_field() -> None:
         "calls": [{"password": "x5", "sku": "P-1"}],
         "monkey": "kept",
     }
-    shown = json.dumps(Redactor()(None, "info", event))
-    assert [each for each in ("x1", "x2", "x3", "x4", "x5") if each in shown] == []
-    assert all(each in shown for each in ("json", "P-1", "kept"))
+    logged = json.dumps(Redactor()(None, "info", event))
+    assert [secret for secret in ("x1", "x2", "x3", "x4", "x5") if secret in logged] == []
+    assert all(text in logged for text in ("json", "P-1", "kept"))
 
 
-def test_ordinary_lines_stay_as_they_are(lines: Lines) -> None:
-    said = [
+def test_ordinary_lines_are_not_changed(lines: Lines) -> None:
+    messages = [
         "read 10 SKUs",
         "acme.myshopify.com: new access token",
         "part token failed",
@@ -110,23 +110,23 @@ def test_ordinary_lines_stay_as_they_are(lines: Lines) -> None:
         "no connection to Etsy (ConnectError)",
     ]
     log = Log(lines.append)
-    for each in said:
-        log.say(each)
-    assert lines == said
+    for message in messages:
+        log.info(message)
+    assert lines == messages
 
 
-def test_a_line_for_people_is_the_step_and_what_it_did(lines: Lines) -> None:
+def test_a_line_of_text_has_the_step_and_its_result(lines: Lines) -> None:
     log = Log(lines.append)
     name_call("call-1", "acme")
-    log.tell("fetch", "read 10 SKUs")
+    log.log_step("fetch", "read 10 SKUs")
     assert lines == ["fetch: read 10 SKUs"]
 
 
-def test_a_line_of_json_names_the_call_and_its_seller_once(lines: Lines) -> None:
+def test_a_line_of_json_has_the_call_and_its_seller_once(lines: Lines) -> None:
     log = Log(lines.append, is_json=True)
     name_call("call-1", "acme")
-    log.tell("push", "acme.myshopify.com: price of 3")
-    log.tell("push", "permit lapsed")
+    log.log_step("push", "acme.myshopify.com: price of 3")
+    log.log_step("push", "permit lapsed")
     first, second = lines.json()
     assert first["at"].endswith("Z")
     del first["at"]
@@ -140,33 +140,33 @@ def test_a_line_of_json_names_the_call_and_its_seller_once(lines: Lines) -> None
     assert not {"call", "seller"} & set(second)
 
 
-def test_a_line_of_a_call_that_failed_is_a_warning_and_says_how(lines: Lines) -> None:
+def test_a_failed_call_is_logged_as_a_warning_with_its_outcome(lines: Lines) -> None:
     log = Log(lines.append, is_json=True)
     name_call("call-1", None)
     name_failure("timed_out")
-    log.tell("fetch", "the call failed")
+    log.log_step("fetch", "the call failed")
     name_call("call-2", None)
-    log.tell("fetch", "read 10 SKUs")
-    assert [(each["level"], each.get("ended")) for each in lines.json()] == [
+    log.log_step("fetch", "read 10 SKUs")
+    assert [(line["level"], line.get("ended")) for line in lines.json()] == [
         ("warning", "timed_out"),
         ("info", None),
     ]
 
 
-def test_a_call_of_all_sellers_names_none_of_an_earlier_one(lines: Lines) -> None:
+def test_a_call_for_all_sellers_does_not_log_the_seller_of_an_earlier_call(lines: Lines) -> None:
     log = Log(lines.append, is_json=True)
     name_call("call-1", "acme")
     name_call("call-2", None)
-    log.say("now")
+    log.info("now")
     forget_call()
     assert lines.json()[0]["call"] == "call-2"
     assert "seller" not in lines.json()[0]
 
 
-def test_what_libraries_warn_of_comes_the_same_way_without_secrets(lines: Lines) -> None:
+def test_warnings_of_libraries_are_logged_without_secrets(lines: Lines) -> None:
     log = Log(lines.append, is_json=True, secrets=["boeing-client-hush"])
     library = logging.getLogger("some.library")
-    with log.heard():
+    with log.library_warnings():
         library.info("nobody wants to know")
         library.warning("lost %s", "boeing-client-hush")
         try:
@@ -185,7 +185,7 @@ def test_what_libraries_warn_of_comes_the_same_way_without_secrets(lines: Lines)
     assert "abcdef123456" not in lines[1]
 
 
-def test_a_line_of_json_is_one_line_whatever_it_says(lines: Lines) -> None:
-    Log(lines.append, is_json=True).say("one\ntwo é")
+def test_a_line_of_json_has_no_line_breaks(lines: Lines) -> None:
+    Log(lines.append, is_json=True).info("one\ntwo é")
     assert lines.json()[0]["event"] == "one\ntwo é"
     assert "\n" not in lines[0]

@@ -1,4 +1,4 @@
-"""The registry is what its page says, and names nobody."""
+"""The metrics registry matches its page and has no label with a name of a seller or part."""
 
 import re
 from pathlib import Path
@@ -10,8 +10,15 @@ import pytest
 from headway.clock import SystemClock
 from headway.core.monitoring.calls import UNUSED, CallRecord
 from headway.errors import ConfigError
-from headway.observe.exporter import exported
-from headway.observe.metrics import COUNTERS, GAUGES, HISTOGRAMS, Metrics, MetricValues, reference
+from headway.observe.metrics import (
+    COUNTERS,
+    GAUGES,
+    HISTOGRAMS,
+    Metrics,
+    MetricValues,
+    exported,
+    reference,
+)
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reference/metrics.md"
@@ -33,28 +40,26 @@ def call(ended: str = "answered", *, seats_used: int = 0, seats_paid: int = 0) -
     )
 
 
-def test_the_page_of_metrics_is_what_the_command_writes() -> None:
+def test_the_page_of_metrics_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference(), (
-        "write it anew: headway api --metrics > docs/reference/metrics.md"
+        "regenerate it: headway api --metrics > docs/reference/metrics.md"
     )
 
 
-def test_every_metric_that_is_shown_is_on_the_page_and_the_other_way_round() -> None:
-    shown = set(re.findall(r"# TYPE (\w+)", Metrics().render(None).decode()))
-    told = set(re.findall(r"^\| `(\w+)`", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
-    assert {each for each in shown if not each.endswith("_created")} == told
+def test_the_page_lists_exactly_the_metrics_that_are_rendered() -> None:
+    rendered = set(re.findall(r"# TYPE (\w+)", Metrics().render(None).decode()))
+    documented = set(re.findall(r"^\| `(\w+)`", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    assert {name for name in rendered if not name.endswith("_created")} == documented
 
 
-def test_no_label_names_a_part_or_a_seller() -> None:
+def test_no_label_is_a_part_or_a_seller() -> None:
     specs = {**GAUGES, **COUNTERS, **HISTOGRAMS}
-    labels = {label for each in specs.values() for label in each.labels}
+    labels = {label for spec in specs.values() for label in spec.labels}
     assert labels
     assert not [label for label in labels if NOBODY.search(label)]
 
 
-def test_a_call_is_counted_by_how_it_ended_and_a_permit_that_was_not_used_only_as_waited_for() -> (
-    None
-):
+def test_a_call_is_counted_by_outcome_and_an_unused_permit_only_by_its_wait() -> None:
     metrics = Metrics()
     metrics.count_call(call(seats_used=7, seats_paid=10))
     metrics.count_call(call("timed_out", seats_used=3, seats_paid=10))
@@ -71,13 +76,13 @@ def test_a_call_is_counted_by_how_it_ended_and_a_permit_that_was_not_used_only_a
     assert "headway_seats_paid_total 20.0" in text
 
 
-def test_what_cannot_be_known_is_no_number_and_the_database_is_said_to_be_down() -> None:
+def test_without_a_database_its_metrics_are_missing_and_it_counts_as_down() -> None:
     text = Metrics().render(None).decode()
     assert "headway_database_up 0.0" in text
     assert "headway_changes_held NaN" in text
 
 
-def test_a_worker_shows_its_own_deeds_and_nothing_of_the_database() -> None:
+def test_a_worker_exports_its_own_metrics_and_none_of_the_database() -> None:
     metrics = Metrics()
     metrics.count_rescued("job", 2)
     with exported(metrics, "127.0.0.1", 0) as address:

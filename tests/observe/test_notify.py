@@ -1,4 +1,4 @@
-"""Messages through the real Apprise to a real server: each address once, secrets nowhere."""
+"""Notifications through the real Apprise to a real server: each address once, no secrets."""
 
 import json
 import logging
@@ -28,19 +28,19 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DOWN = Alert(name="supplier_down", severity=Severity.CRITICAL, sentence="No answer for 3 min.")
 
 
-class Listener:
-    """A server that answers as it is told and keeps what it was sent, by path."""
+class NotificationServer:
+    """A server that replies with a status per path and keeps what it received."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[str, dict[str, Any]]] = []
+        self.received: list[tuple[str, dict[str, Any]]] = []
         self.status: dict[str, int] = {}
-        listener = self
+        notification_server = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                listener.heard.append((self.path, json.loads(body)))
-                self.send_response(listener.status.get(self.path, 200))
+                notification_server.received.append((self.path, json.loads(body)))
+                self.send_response(notification_server.status.get(self.path, 200))
                 self.end_headers()
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
@@ -54,12 +54,12 @@ class Listener:
 
     @property
     def paths(self) -> list[str]:
-        return [path for path, _ in self.heard]
+        return [path for path, _ in self.received]
 
 
 @pytest.fixture
-def listener() -> Iterator[Listener]:
-    made = Listener()
+def notification_server() -> Iterator[NotificationServer]:
+    made = NotificationServer()
     yield made
     made.server.shutdown()
     made.server.server_close()
@@ -80,88 +80,91 @@ def fired(pool: ConnectionPool) -> Outbox:
 
 
 def drive(notify: Notify, clock: VirtualClock) -> list[str]:
-    """Step until nothing waits; return what was done."""
-    said = []
+    """Step until nothing waits; return the steps that did something."""
+    steps = []
     for _ in range(200):
         result = notify.step()
         if isinstance(result, Done):
-            said.append(result.what)
-        elif result.until >= clock.now() + timedelta(seconds=10) and said:
-            return said
+            steps.append(result.what)
+        elif result.until >= clock.now() + timedelta(seconds=10) and steps:
+            return steps
         if isinstance(result, Wait):
             clock.sleep((result.until - clock.now()).total_seconds())
-    return said
+    return steps
 
 
 def test_a_message_reaches_every_address_once_with_its_links(
-    listener: Listener, fired: Outbox, clock: VirtualClock
+    notification_server: NotificationServer, fired: Outbox, clock: VirtualClock
 ) -> None:
-    messenger = AppriseSender([listener.url("a"), listener.url("b")])
+    messenger = AppriseSender([notification_server.url("a"), notification_server.url("b")])
     clock.sleep(120)
     drive(Notify(clock=clock, outbox=fired, messenger=messenger), clock)
-    assert sorted(listener.paths) == ["/a", "/b"]
-    sent = listener.heard[0][1]
+    assert sorted(notification_server.paths) == ["/a", "/b"]
+    sent = notification_server.received[0][1]
     assert (sent["title"], sent["type"]) == ("critical: supplier down", "failure")
     assert "No answer for 3 min." in sent["message"]
     assert "https://hw.test/runbook/supplier_down" in sent["message"]
     assert "Message " in sent["message"]
 
 
-def test_only_the_address_that_failed_is_tried_again(
-    listener: Listener, fired: Outbox, clock: VirtualClock
+def test_only_the_address_that_failed_is_retried(
+    notification_server: NotificationServer, fired: Outbox, clock: VirtualClock
 ) -> None:
-    listener.status["/b"] = 503
-    messenger = AppriseSender([listener.url("a"), listener.url("b")])
+    notification_server.status["/b"] = 503
+    messenger = AppriseSender([notification_server.url("a"), notification_server.url("b")])
     notify = Notify(clock=clock, outbox=fired, messenger=messenger)
     clock.sleep(120)
     first = notify.step()
     assert isinstance(first, Done)
-    assert first.what == "not told (json (2 of 2): HTTP 503): critical: supplier down"
-    listener.status.clear()
+    assert first.what == "not sent (json (2 of 2): HTTP 503): critical: supplier down"
+    notification_server.status.clear()
     clock.sleep(60)
     drive(notify, clock)
-    assert listener.paths == ["/a", "/b", "/b"]
+    assert notification_server.paths == ["/a", "/b", "/b"]
 
 
-def test_who_dies_after_sending_sends_it_again_under_the_same_mark(
-    listener: Listener, fired: Outbox, clock: VirtualClock
+def test_a_crash_after_sending_repeats_the_message_with_the_same_id(
+    notification_server: NotificationServer, fired: Outbox, clock: VirtualClock
 ) -> None:
-    class Dying(Outbox):
-        def note(self, *_given: Any) -> bool:
+    class FailingOutbox(Outbox):
+        def note(self, *_arguments: Any) -> bool:
             raise KeyboardInterrupt
 
-    messenger = AppriseSender([listener.url("a")])
+    messenger = AppriseSender([notification_server.url("a")])
     clock.sleep(120)
     with pytest.raises(KeyboardInterrupt):
-        Notify(clock=clock, outbox=Dying(fired._pool), messenger=messenger).step()
+        Notify(clock=clock, outbox=FailingOutbox(fired._pool), messenger=messenger).step()
     clock.sleep(600)
     drive(Notify(clock=clock, outbox=fired, messenger=messenger), clock)
-    assert listener.paths == ["/a", "/a"]
-    assert listener.heard[0][1]["message"] == listener.heard[1][1]["message"]
+    assert notification_server.paths == ["/a", "/a"]
+    assert (
+        notification_server.received[0][1]["message"]
+        == notification_server.received[1][1]["message"]
+    )
 
 
-def test_no_secret_of_an_address_is_said_or_logged(
-    listener: Listener,
+def test_no_secret_of_an_address_is_printed_or_logged(
+    notification_server: NotificationServer,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    listener.status[f"/{SECRET}"] = 403
+    notification_server.status[f"/{SECRET}"] = 403
     gone = f"json://me:{SECRET}@127.0.0.1:1/x"
-    messenger = AppriseSender([listener.url(SECRET), gone])
-    said = [
+    messenger = AppriseSender([notification_server.url(SECRET), gone])
+    errors = [
         messenger.send(target, title="t", body="b", severity=Severity.WARNING)
         for target in messenger.targets
     ]
-    assert said == ["json (1 of 2): HTTP 403", "json (2 of 2): could not be reached"]
+    assert errors == ["json (1 of 2): HTTP 403", "json (2 of 2): could not be reached"]
     with pytest.raises(ConfigError) as refused:
         AppriseSender([f"nosuch://{SECRET}"])
     printed = capfd.readouterr()
-    everything = f"{said} {refused.value} {caplog.text} {printed.out} {printed.err} {messenger!r}"
+    everything = f"{errors} {refused.value} {caplog.text} {printed.out} {printed.err} {messenger!r}"
     assert SECRET not in everything
 
 
-def test_addresses_stand_between_spaces_and_the_same_one_counts_once() -> None:
+def test_addresses_are_separated_by_spaces_and_deduplicated() -> None:
     settings = Settings(notify_urls="json://a/x?b=1,2  json://c\njson://a/x?b=1,2")
     assert notify_urls(settings) == ["json://a/x?b=1,2", "json://c"]
     assert "json" not in repr(settings)

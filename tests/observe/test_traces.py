@@ -1,4 +1,4 @@
-"""Spans reach a collector over real HTTP, say what a call was, and name no part and no secret."""
+"""Spans reach a collector over real HTTP, describe a call, and name no part and no secret."""
 
 import subprocess
 import sys
@@ -11,16 +11,16 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from headway.app.call_metrics import ProcessMetrics
 from headway.core.catalog.listings import SellerId
 from headway.core.monitoring.calls import UNUSED, CallRecord
+from headway.observe.metrics import ProcessMetrics
 from headway.observe.traces import open_traces
 
 AT = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 class Collector(HTTPServer):
-    """What OpenTelemetry's own collector does with a request: it keeps the spans."""
+    """Receives and keeps spans, as OpenTelemetry's collector does."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Post)
@@ -36,12 +36,15 @@ class Collector(HTTPServer):
 class _Post(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        told = ExportTraceServiceRequest.FromString(body)
+        request = ExportTraceServiceRequest.FromString(body)
         collector = self.server
         assert isinstance(collector, Collector)
         collector.paths.append(self.path)
-        for resource in told.resource_spans:
-            names = {each.key: each.value.string_value for each in resource.resource.attributes}
+        for resource in request.resource_spans:
+            names = {
+                attribute.key: attribute.value.string_value
+                for attribute in resource.resource.attributes
+            }
             collector.service = names["service.name"]
             collector.spans += [
                 span for limit_key in resource.scope_spans for span in limit_key.spans
@@ -80,14 +83,14 @@ def call(ended: str = "answered", **more: object) -> CallRecord:
 
 def attributes(span: Span) -> dict[str, str | int | float]:
     return {
-        each.key: getattr(each.value, str(each.value.WhichOneof("value")))
-        for each in span.attributes
+        attribute.key: getattr(attribute.value, str(attribute.value.WhichOneof("value")))
+        for attribute in span.attributes
     }
 
 
-def test_a_call_is_a_span_with_its_id_verb_provider_and_end(collector: Collector) -> None:
+def test_a_call_is_a_span_with_its_id_step_provider_and_outcome(collector: Collector) -> None:
     watch = ProcessMetrics()
-    watch.traces = open_traces(collector.url, wanted=False)
+    watch.traces = open_traces(collector.url, enabled=False)
     assert watch.traces is not None
     watch.ended(call())
     watch.ended(call("throttled", id="call-2", http_status=429))
@@ -115,30 +118,30 @@ def test_a_call_is_a_span_with_its_id_verb_provider_and_end(collector: Collector
 
 def test_a_request_is_a_span_by_the_pattern_of_its_route(collector: Collector) -> None:
     watch = ProcessMetrics()
-    watch.traces = open_traces(collector.url, wanted=False)
+    watch.traces = open_traces(collector.url, enabled=False)
     assert watch.traces is not None
     for status in (200, 503):
         watch.answered("/parts/{name}", "GET", status, began_at=AT, took_s=0.1)
     watch.answered(None, "GET", 404, began_at=AT, took_s=0.1)
     watch.traces.close()
-    assert [each.name for each in collector.spans] == ["GET /parts/{name}"] * 2 + ["GET unknown"]
-    assert [each.status.code for each in collector.spans] == [0, 2, 0]
+    assert [span.name for span in collector.spans] == ["GET /parts/{name}"] * 2 + ["GET unknown"]
+    assert [span.status.code for span in collector.spans] == [0, 2, 0]
 
 
-def test_a_collector_that_is_away_stops_nobody() -> None:
-    traces = open_traces("http://127.0.0.1:9", wanted=True)
+def test_an_unreachable_collector_does_not_stop_the_process() -> None:
+    traces = open_traces("http://127.0.0.1:9", enabled=True)
     assert traces is not None
     traces.call(call())
     traces.close()
 
 
-def test_it_is_off_unless_wanted_and_then_not_even_imported() -> None:
-    assert open_traces("", wanted=False) is None
-    # FastAPI imports the small API of it by itself where that is installed; the SDK is what costs.
+def test_tracing_is_off_by_default_and_not_imported() -> None:
+    assert open_traces("", enabled=False) is None
+    # FastAPI imports the small API package if it is installed; only the SDK is expensive.
     code = (
         "import sys, headway.cli.run, headway.cli.api\n"
         "from headway.observe.traces import open_traces\n"
-        "assert open_traces('', wanted=False) is None\n"
+        "assert open_traces('', enabled=False) is None\n"
         "sys.exit(any(each.startswith('opentelemetry.sdk') for each in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

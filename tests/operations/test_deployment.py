@@ -1,80 +1,95 @@
-"""The first screen and the alerts, of a seller or of everybody."""
+"""Status and alerts, for a seller and for an operator."""
 
 from datetime import timedelta
 
-from tests.operations.room import ACME, BEST, HELD, PARKED, SHARED, THEIRS, Room
+from tests.operations.sample import ACME, BEST, BEST_ONLY, HELD, PARKED, SHARED, SampleDeployment
 
 from headway.operations.alerts import alerts
 from headway.operations.deployment import status
 
 
-def test_a_sellers_status_holds_nothing_of_another(room: Room) -> None:
-    room.add(BEST, "BEST/2")
-    room.event(BEST, THEIRS, "sync_failed", error_message="broken")
-    room.ask("UPDATE product_sync_schedule SET consecutive_failures = 2 WHERE sku = %s", THEIRS)
-    seen, whole = status(room.seller(ACME)), status(room.operator)
-    text = str(seen)
-    assert str(THEIRS) in str(whole)
-    for word in ("best", str(THEIRS), "BEST/2"):
+def test_a_sellers_status_shows_nothing_of_other_sellers(sample: SampleDeployment) -> None:
+    sample.add(BEST, "BEST/2")
+    sample.add_event(BEST, BEST_ONLY, "sync_failed", error_message="broken")
+    sample.execute(
+        "UPDATE product_sync_schedule SET consecutive_failures = 2 WHERE sku = %s", BEST_ONLY
+    )
+    own_status, full_status = status(sample.seller(ACME)), status(sample.operator)
+    text = str(own_status)
+    assert str(BEST_ONLY) in str(full_status)
+    for word in ("best", str(BEST_ONLY), "BEST/2"):
         assert word not in text
-    assert (seen.counts.total, whole.counts.total) == (13, 16)
-    assert seen.counts.parked == 1
-    assert [each.sku for each in seen.storefront.held] == [HELD]
-    assert [each.sku for each in seen.storefront.failing] == ["P-3"]
-    assert [each.sku for each in seen.trouble] == [PARKED]
-    assert {each.user_id for each in seen.accounts.accounts} == {ACME}
-    assert {each.user_id for each in seen.accounts.queue} == {ACME}
-    assert (seen.calls, seen.calls_per_hour, seen.accounts.budgets) == ((), (), ())
+    assert (own_status.counts.total, full_status.counts.total) == (13, 16)
+    assert own_status.counts.parked == 1
+    assert [change.sku for change in own_status.storefront.held] == [HELD]
+    assert [part.sku for part in own_status.storefront.failing] == ["P-3"]
+    assert [part.sku for part in own_status.trouble] == [PARKED]
+    assert {account.user_id for account in own_status.accounts.accounts} == {ACME}
+    assert {job.user_id for job in own_status.accounts.queue} == {ACME}
+    assert (own_status.calls, own_status.calls_per_hour, own_status.accounts.budgets) == (
+        (),
+        (),
+        (),
+    )
 
 
 def test_a_seller_sees_of_other_sellers_seats_only_the_priority(
-    room: Room,
+    sample: SampleDeployment,
 ) -> None:
-    room.ask("UPDATE product_sync_schedule SET next_sync_at = %s", room.clock.now())
-    room.ask(
-        "UPDATE product_sync_schedule SET priority = 'manual' WHERE sku = ANY(%s)", [THEIRS, SHARED]
+    sample.execute("UPDATE product_sync_schedule SET next_sync_at = %s", sample.clock.now())
+    sample.execute(
+        "UPDATE product_sync_schedule SET priority = 'manual' WHERE sku = ANY(%s)",
+        [BEST_ONLY, SHARED],
     )
-    whole, seen = status(room.operator).next_call, status(room.seller(ACME)).next_call
-    assert (seen.leaves_at, seen.why) == (whole.leaves_at, whole.why)
-    assert [each.priority for each in seen.seats] == [each.priority for each in whole.seats]
-    theirs = [each for each in seen.seats if each.user_id is None]
-    assert [(each.sku, each.priority, each.due_at) for each in theirs] == [(None, "manual", None)]
-    # A part that both list rides in one seat, and either knows it.
+    full_call, own_call = status(sample.operator).next_call, status(sample.seller(ACME)).next_call
+    assert (own_call.leaves_at, own_call.why) == (full_call.leaves_at, full_call.why)
+    assert [seat.priority for seat in own_call.seats] == [seat.priority for seat in full_call.seats]
+    foreign_seats = [seat for seat in own_call.seats if seat.user_id is None]
+    assert [(seat.sku, seat.priority, seat.due_at) for seat in foreign_seats] == [
+        (None, "manual", None)
+    ]
+    # A part that both sellers list takes one seat, and each seller sees it.
     for seller in (ACME, BEST):
-        seats = status(room.seller(seller)).next_call.seats
-        assert (SHARED, seller) in {(each.sku, each.user_id) for each in seats}
+        seats = status(sample.seller(seller)).next_call.seats
+        assert (SHARED, seller) in {(seat.sku, seat.user_id) for seat in seats}
 
 
-def test_a_seller_sees_only_the_sellers_own_alerts(room: Room) -> None:
-    room.ask(
+def test_a_seller_sees_only_the_sellers_own_alerts(sample: SampleDeployment) -> None:
+    sample.execute(
         "UPDATE connected_accounts SET status = 'disconnected', reason = 'revoked'"
         " WHERE user_id = 'best' AND platform = 'etsy'"
     )
-    whole = {(each.name, each.seller) for each in alerts(room.operator).alerts}
-    assert {("held", None), ("parked", None), ("refused_by_shop", None)} <= whole
-    assert ("disconnected", BEST) in whole
-    own = alerts(room.seller(ACME)).alerts
-    assert "best" not in str(own)
-    assert {(each.name, each.count) for each in own} == {
+    all_alerts = {(alert.name, alert.seller) for alert in alerts(sample.operator).alerts}
+    assert {("held", None), ("parked", None), ("refused_by_shop", None)} <= all_alerts
+    assert ("disconnected", BEST) in all_alerts
+    own_alerts = alerts(sample.seller(ACME)).alerts
+    assert "best" not in str(own_alerts)
+    assert {(alert.name, alert.count) for alert in own_alerts} == {
         ("held", 1),
         ("parked", 1),
         ("refused_by_shop", 1),
     }
 
 
-def test_a_grant_that_ends_soon_is_told_to_its_own_seller(room: Room) -> None:
-    ends_at = room.clock.now() + timedelta(days=3)
+def test_only_the_owner_of_an_expiring_token_gets_the_alert(sample: SampleDeployment) -> None:
+    ends_at = sample.clock.now() + timedelta(days=3)
     limit_keys = ("etsy:shop:102", "shopify:app:best.myshopify.com")
     for limit_key in limit_keys:
-        for name, at in (("access", room.clock.now()), ("refresh", ends_at)):
-            room.ask("INSERT INTO credential VALUES (%s, %s, 'x', %s)", limit_key, name, at)
-    told = [each for each in alerts(room.seller(BEST)).alerts if each.name == "token_expiring"]
-    assert {each.sentence.partition(" of best")[0] for each in told} == {
+        for name, at in (("access", sample.clock.now()), ("refresh", ends_at)):
+            sample.execute("INSERT INTO credential VALUES (%s, %s, 'x', %s)", limit_key, name, at)
+    expiring = [
+        alert for alert in alerts(sample.seller(BEST)).alerts if alert.name == "token_expiring"
+    ]
+    assert {alert.sentence.partition(" of best")[0] for alert in expiring} == {
         "The grant of etsy 102",
         "The grant of shopify best.myshopify.com",
     }
-    assert not [each for each in alerts(room.seller(ACME)).alerts if each.name == "token_expiring"]
-    room.ask(
+    assert not [
+        alert for alert in alerts(sample.seller(ACME)).alerts if alert.name == "token_expiring"
+    ]
+    sample.execute(
         "UPDATE credential SET expires_at = %s WHERE name = 'refresh'", ends_at + timedelta(days=9)
     )
-    assert not [each for each in alerts(room.seller(BEST)).alerts if each.name == "token_expiring"]
+    assert not [
+        alert for alert in alerts(sample.seller(BEST)).alerts if alert.name == "token_expiring"
+    ]

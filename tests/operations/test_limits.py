@@ -1,16 +1,16 @@
-"""Limits and their ledgers, by names that hold no ids."""
+"""Limits and their ledgers, by names without internal ids."""
 
 from datetime import timedelta
 
 import pytest
-from tests.operations.room import HOUR, Room
+from tests.operations.sample import HOUR, SampleDeployment
 
 from headway.errors import InvalidError, NotFoundError
 from headway.operations.limits import ledger, limits
 
 
-def test_limits_are_named_without_the_apps_own_ids(room: Room) -> None:
-    caller, limiter = room.operator, room.app.limiter
+def test_limits_are_named_without_the_apps_own_ids(sample: SampleDeployment) -> None:
+    caller, limiter = sample.operator, sample.app.limiter
     limiter.create(
         [
             "boeing:",
@@ -35,16 +35,16 @@ def test_limits_are_named_without_the_apps_own_ids(room: Room) -> None:
         ledger(caller, name="ebay", limit=1)
 
 
-def test_the_ledger_is_read_from_the_newest_call_on(room: Room) -> None:
-    now = room.clock.now()
+def test_the_ledger_lists_the_newest_call_first(sample: SampleDeployment) -> None:
+    now = sample.clock.now()
     for minute in range(3):
-        room.ask(
+        sample.execute(
             "INSERT INTO call_ledger (permit_id, limit_key, owner, cost, begun_at, lease_until,"
             " skus) VALUES (gen_random_uuid(), 'boeing:', 'test', 1, %s, %s, '{A=B}')",
             *(now + minute * timedelta(minutes=1), now + HOUR),
         )
-    first, second, third = ledger(room.operator).items
+    first, second, third = ledger(sample.operator).items
     assert (first.begun_at, first.skus) == (now + timedelta(minutes=2), ("A=B",))
-    assert ledger(room.operator, cursor=first.cursor).items == (second, third)
-    assert ledger(room.operator, until=second.begun_at).items == (third,)
-    assert ledger(room.operator, since=second.begun_at).items == (first, second)
+    assert ledger(sample.operator, cursor=first.cursor).items == (second, third)
+    assert ledger(sample.operator, until=second.begun_at).items == (third,)
+    assert ledger(sample.operator, since=second.begun_at).items == (first, second)

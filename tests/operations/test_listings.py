@@ -1,9 +1,9 @@
-"""A part as its sellers list it; a seller learns nothing of another."""
+"""Explain a part to its sellers; no seller learns of another seller's part."""
 
 from datetime import timedelta
 
 import pytest
-from tests.operations.room import ACME, BEST, ODD, SHARED, THEIRS, Room
+from tests.operations.sample import ACME, BEST, BEST_ONLY, ODD_SKUS, SHARED, SampleDeployment
 
 from headway.core.catalog.listings import SellerId, Sku
 from headway.errors import InvalidError, NotFoundError
@@ -11,48 +11,48 @@ from headway.operations.changes import Decision, reject
 from headway.operations.listings import explain
 
 
-def test_a_part_is_explained_for_each_seller_who_lists_it(room: Room) -> None:
-    assert {listing.seller for listing in explain(room.operator, SHARED).listings} == {ACME, BEST}
-    (own,) = explain(room.seller(ACME), SHARED).listings
+def test_a_part_is_explained_for_each_seller_who_lists_it(sample: SampleDeployment) -> None:
+    assert {listing.seller for listing in explain(sample.operator, SHARED).listings} == {ACME, BEST}
+    (own,) = explain(sample.seller(ACME), SHARED).listings
     assert own.seller == ACME
     assert own.explanation.sentence
     assert own.timetable
 
 
-def test_the_place_in_the_queue_counts_everybody_for_a_seller_too(room: Room) -> None:
-    (whole,) = explain(room.operator, THEIRS).listings
-    (own,) = explain(room.seller(BEST), THEIRS).listings
-    assert own == whole
+def test_a_sellers_place_in_the_queue_counts_all_sellers(sample: SampleDeployment) -> None:
+    (full_view,) = explain(sample.operator, BEST_ONLY).listings
+    (own,) = explain(sample.seller(BEST), BEST_ONLY).listings
+    assert own == full_view
 
 
-def test_a_seller_does_not_learn_of_another_sellers_part(room: Room) -> None:
-    own = room.seller(ACME)
+def test_a_seller_does_not_learn_of_another_sellers_part(sample: SampleDeployment) -> None:
+    own = sample.seller(ACME)
     for call in (
-        lambda: explain(own, THEIRS),
-        lambda: reject(own, Decision(skus=[THEIRS])),
+        lambda: explain(own, BEST_ONLY),
+        lambda: reject(own, Decision(skus=[BEST_ONLY])),
     ):
-        with pytest.raises(NotFoundError) as refusal:
+        with pytest.raises(NotFoundError) as error:
             call()
-        assert "no listing has the part number" in str(refusal.value)
-        assert "best" not in str(refusal.value)
+        assert "no listing has the part number" in str(error.value)
+        assert "best" not in str(error.value)
 
 
-def test_a_slip_in_spelling_never_suggests_another_sellers_part(room: Room) -> None:
+def test_a_misspelled_part_never_suggests_another_sellers_part(sample: SampleDeployment) -> None:
     with pytest.raises(NotFoundError, match="did you mean BEST=1"):
-        explain(room.operator, Sku("BEST=2"))
+        explain(sample.operator, Sku("BEST=2"))
     with pytest.raises(NotFoundError, match="check how it is spelled"):
-        explain(room.seller(ACME), Sku("BEST=2"))
+        explain(sample.seller(ACME), Sku("BEST=2"))
 
 
-def test_a_part_of_several_sellers_needs_a_name(room: Room) -> None:
+def test_a_part_of_several_sellers_needs_the_sellers_name(sample: SampleDeployment) -> None:
     with pytest.raises(InvalidError, match="listed by acme, best"):
-        reject(room.operator, Decision(skus=[SHARED]))
-    (ruling,) = reject(room.operator, Decision(skus=[SHARED], seller=BEST)).listings
-    assert (ruling.user_id, ruling.is_done) == (BEST, False)
+        reject(sample.operator, Decision(skus=[SHARED]))
+    (result,) = reject(sample.operator, Decision(skus=[SHARED], seller=BEST)).listings
+    assert (result.user_id, result.is_done) == (BEST, False)
 
 
-@pytest.mark.parametrize("sku", ODD)
-def test_an_odd_part_number_is_as_good_as_any(room: Room, sku: Sku) -> None:
-    (found,) = explain(room.operator, sku).listings
-    assert (found.sku, found.seller) == (sku, SellerId("acme"))
-    assert found.due_at - room.clock.now() < timedelta(days=1)
+@pytest.mark.parametrize("sku", ODD_SKUS)
+def test_an_unusual_part_number_is_explained(sample: SampleDeployment, sku: Sku) -> None:
+    (listing,) = explain(sample.operator, sku).listings
+    assert (listing.sku, listing.seller) == (sku, SellerId("acme"))
+    assert listing.due_at - sample.clock.now() < timedelta(days=1)

@@ -1,18 +1,18 @@
-"""What a person stops, and who may let it go on."""
+"""Pause and resume, and who may do it."""
 
 from datetime import timedelta
 
 import pytest
-from tests.operations.room import ACME, HELD, PARKED, Room
+from tests.operations.sample import ACME, HELD, PARKED, SampleDeployment
 
 from headway.core.pauses import PauseKind
 from headway.errors import ForbiddenError
 from headway.operations.pauses import PauseBody, ResumeBody, pause, pauses, resume
 
 
-def test_a_seller_cannot_end_or_shorten_what_an_operator_paused(room: Room) -> None:
-    own, operator = room.seller(ACME), room.operator
-    soon = room.clock.now() + timedelta(minutes=1)
+def test_a_seller_cannot_end_or_shorten_what_an_operator_paused(sample: SampleDeployment) -> None:
+    own, operator = sample.seller(ACME), sample.operator
+    soon = sample.clock.now() + timedelta(minutes=1)
     pause(operator, PauseBody(kind=PauseKind.SELLER, seller=ACME, reason="suspended"))
     for call in (
         lambda: resume(own, ResumeBody(kind=PauseKind.SELLER)),
@@ -26,9 +26,9 @@ def test_a_seller_cannot_end_or_shorten_what_an_operator_paused(room: Room) -> N
     assert resume(own, ResumeBody(kind=PauseKind.SELLER)).done == 1
 
 
-def test_parts_are_paused_and_resumed_all_or_none(room: Room) -> None:
-    own, both = room.seller(ACME), [PARKED, HELD]
-    pause(room.operator, PauseBody(kind=PauseKind.LISTING, skus=[HELD], seller=ACME))
+def test_parts_are_paused_and_resumed_all_or_none(sample: SampleDeployment) -> None:
+    own, both = sample.seller(ACME), [PARKED, HELD]
+    pause(sample.operator, PauseBody(kind=PauseKind.LISTING, skus=[HELD], seller=ACME))
     for call in (
         lambda: pause(own, PauseBody(kind=PauseKind.LISTING, skus=both)),
         lambda: resume(own, ResumeBody(kind=PauseKind.LISTING, skus=both)),

@@ -1,4 +1,4 @@
-"""A real pgbouncer as a plain process, before a PostgreSQL of the tests."""
+"""A real pgbouncer as a process, in front of a PostgreSQL of the tests."""
 
 import contextlib
 import shutil
@@ -13,7 +13,7 @@ from headway.clock import SystemClock
 from headway.store.server.launch import HOST, choose_drop, free_port, give, spawn
 
 READY_S, POLL_S, STOP_S = 30.0, 0.02, 10.0
-# It leaves a server alone for `server_login_retry` that was not there, and lets clients wait for
+# It does not retry an unreachable server for `server_login_retry`, and lets clients wait for
 # one for `query_wait_timeout`.
 CONFIG = """[databases]
 * = host={server_host} port={server_port}
@@ -32,8 +32,8 @@ server_idle_timeout = 5
 """
 
 
-class Bouncer:
-    """One pgbouncer with few connections to the server, in the mode that a test wants."""
+class PgBouncer:
+    """A pgbouncer with few connections to the server, in any pool mode."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Bouncer:
             ),
             encoding="utf-8",
         )
-        drop = choose_drop()  # it refuses to be root, as PostgreSQL does
+        drop = choose_drop()  # it refuses to run as root, as PostgreSQL does
         give(self._folder, drop)
         with (self._folder / "log").open("wb") as log:
             self._process = spawn([self._program, str(config)], drop=drop, output=log)
@@ -86,8 +86,8 @@ class Bouncer:
         self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def before(self, dsn: str) -> str:
-        """Return the address of that database through here."""
+    def address_of(self, dsn: str) -> str:
+        """Return the address of this database through the pooler."""
         name = conninfo_to_dict(dsn)["dbname"]
         user, password = self._login["user"], self._login["password"]
         return f"postgresql://{user}:{password}@{HOST}:{self._port}/{name}?sslmode=disable"
@@ -97,7 +97,7 @@ class Bouncer:
         give_up_s = clock.monotonic() + READY_S
         while process.poll() is None and clock.monotonic() < give_up_s:
             with contextlib.suppress(psycopg.Error):
-                psycopg.connect(self.before(" dbname=postgres"), connect_timeout=5).close()
+                psycopg.connect(self.address_of(" dbname=postgres"), connect_timeout=5).close()
                 return
             clock.sleep(POLL_S)
         raise AssertionError((self._folder / "log").read_text(errors="replace")[-2000:])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import fresh_database
 from tests.machine import Machine
-from tests.pooler.bouncer import Bouncer
+from tests.pooler.bouncer import PgBouncer
 from tests.pooler.pgbouncer import NONE, find
 
 from headway.store.server.embedded import EmbeddedServer
@@ -17,18 +17,20 @@ def pgbouncer() -> str:
     machine = Machine()
     path = find(machine)
     if path is None:
-        machine.lacks(NONE)
+        machine.skip(NONE)
     return path
 
 
-def beside(postgres: EmbeddedServer, name: str) -> Path:
-    """Return a folder that whoever runs the server can reach, even where root becomes nobody."""
+def sibling_folder(postgres: EmbeddedServer, name: str) -> Path:
+    """Return a folder that the server's user can reach, even if root drops its rights."""
     return postgres.data_dir.with_name(f"{postgres.data_dir.name}-{name}")
 
 
 @pytest.fixture(scope="session")
-def bouncer(pgbouncer: str, postgres: EmbeddedServer) -> Iterator[Bouncer]:
-    with Bouncer(pgbouncer, beside(postgres, "bouncer"), postgres.dsn("postgres")) as opened:
+def bouncer(pgbouncer: str, postgres: EmbeddedServer) -> Iterator[PgBouncer]:
+    with PgBouncer(
+        pgbouncer, sibling_folder(postgres, "bouncer"), postgres.dsn("postgres")
+    ) as opened:
         yield opened
 
 
@@ -39,5 +41,5 @@ def direct(postgres: EmbeddedServer) -> Iterator[str]:
 
 
 @pytest.fixture
-def database(direct: str, bouncer: Bouncer) -> str:
-    return bouncer.before(direct)
+def database(direct: str, bouncer: PgBouncer) -> str:
+    return bouncer.address_of(direct)

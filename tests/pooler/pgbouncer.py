@@ -1,7 +1,6 @@
-"""Finds a pgbouncer for the tests of the pooler, or installs one.
+"""Find a pgbouncer for the tests of the pooler, or install one.
 
-One that is installed serves; else root installs the distribution's package. Nobody else can, and is
-told what to do.
+Without an installed one, root installs the distribution's package; other users get a hint.
 """
 
 from tests.machine import Machine
@@ -15,13 +14,9 @@ NONE = (
 
 def find(machine: Machine) -> str | None:
     """Return the path of a pgbouncer that starts, if there is any."""
-    return machine.first(NAME)
+    return machine.find(NAME)
 
 
 def find_or_install(machine: Machine) -> str | None:
     """Return the path of a pgbouncer, installed if need be and if we may."""
-    found = find(machine)
-    if found is None:
-        machine.install(NAME)
-        found = find(machine)
-    return found
+    return machine.find_or_install(find, NAME)

@@ -10,7 +10,7 @@ from tests.store.access.test_isolation import (
 )
 from tests.store.limits.test_limiter import test_many_threads_at_one_key_lose_no_update
 
-# Many processes are what a pooler is for; the embedded runner meets it in a campaign.
+# A pooler serves many processes; the embedded runner is tested with it in a campaign.
 RUNNERS = (pytest.param("embedded", marks=pytest.mark.campaign), "celery")
 runner = pytest.fixture(make_runner, params=RUNNERS, name="runner")
 

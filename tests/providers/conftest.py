@@ -107,7 +107,7 @@ def virtual_rig(pool: ConnectionPool) -> Iterator[Rig]:
 
 @pytest.fixture
 def raw_server() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
-    """Start a server that reads one request and then does to the connection what it is told."""
+    """Start a server that reads one request and then treats the connection as the test chooses."""
     with contextlib.ExitStack() as stack:
 
         def start(act: Callable[[socket.socket], None]) -> str:

@@ -47,13 +47,13 @@ def begin_call(limiter: MemoryLimiter, clock: VirtualClock, key: str, cost: floa
     return permit
 
 
-def seen(available: float, *, capacity: float = 2000, restore: float = 100) -> Observation:
+def observed(available: float, *, capacity: float = 2000, restore: float = 100) -> Observation:
     cost = Cost(
         requested=10, actual=10, available=available, capacity=capacity, restore_per_s=restore
     )
-    said = cost.observation
-    assert said is not None
-    return said
+    observation = cost.observation
+    assert observation is not None
+    return observation
 
 
 @pytest.fixture
@@ -72,8 +72,8 @@ def test_a_scope_is_the_app_in_a_shop() -> None:
 
 
 def test_a_cost_says_how_full_the_bucket_is_if_it_says_so_at_all() -> None:
-    assert seen(1500) == Observation(used=500, capacity=2000, restore_per_s=100)
-    assert seen(2500).used == 0
+    assert observed(1500) == Observation(used=500, capacity=2000, restore_per_s=100)
+    assert observed(2500).used == 0
     assert Cost(requested=5).observation is None
     assert Cost(requested=5, available=5).observation is None
 
@@ -92,7 +92,7 @@ def test_a_larger_capacity_and_a_faster_rate_are_used_once_they_are_known(
     with pytest.raises(InvalidError, match="can never be given"):
         reserve(limiter, SCOPE, 5000)
     first = begin_call(limiter, clock, SCOPE, 10)
-    limiter.settle(first, sent=True, seen=seen(15_200, capacity=20_000, restore=1000))
+    limiter.settle(first, sent=True, observation=observed(15_200, capacity=20_000, restore=1000))
     assert reserve(limiter, SCOPE, 15_000).wait_s == pytest.approx(0)
     assert reserve(limiter, SCOPE, 5000).wait_s == pytest.approx(5)
 
@@ -102,9 +102,11 @@ def test_a_smaller_capacity_and_a_slower_rate_are_used_once_they_are_known(
 ) -> None:
     early = reserve(limiter, SCOPE, 700)
     limiter.settle(
-        begin_call(limiter, clock, SCOPE, 10), sent=True, seen=seen(0, capacity=1000, restore=50)
+        begin_call(limiter, clock, SCOPE, 10),
+        sent=True,
+        observation=observed(0, capacity=1000, restore=50),
     )
-    # What was promised before is planned anew when it begins.
+    # What was promised before is planned again when it begins.
     begun = limiter.begin(early)
     assert isinstance(begun, NotYet)
     assert begun.wait_s == pytest.approx((700 + 200) / 50)
@@ -120,7 +122,7 @@ def test_a_reply_counts_beside_what_is_in_flight_and_never_instead_of_it(
     begin_call(limiter, clock, SCOPE, 700)
     mine = begin_call(limiter, clock, SCOPE, 100)
     # 700 are gone at the shop, and 700 may not have arrived yet: 400 of our 1,800 are left.
-    limiter.settle(mine, sent=True, seen=seen(1300))
+    limiter.settle(mine, sent=True, observation=observed(1300))
     assert reserve(limiter, SCOPE, 400).wait_s == pytest.approx(0)
     assert reserve(limiter, SCOPE, 100).wait_s == pytest.approx(1)
 
@@ -128,14 +130,16 @@ def test_a_reply_counts_beside_what_is_in_flight_and_never_instead_of_it(
 def test_a_reply_that_is_too_hopeful_lowers_nothing_at_once(
     limiter: MemoryLimiter, clock: VirtualClock
 ) -> None:
-    limiter.settle(begin_call(limiter, clock, SCOPE, 1800), sent=True, seen=seen(2000))
+    limiter.settle(begin_call(limiter, clock, SCOPE, 1800), sent=True, observation=observed(2000))
     assert reserve(limiter, SCOPE, 100).wait_s == pytest.approx(1)
 
 
 def test_what_a_call_did_not_use_is_returned_before_the_reply_is_believed(
     limiter: MemoryLimiter, clock: VirtualClock
 ) -> None:
-    limiter.settle(begin_call(limiter, clock, SCOPE, 1000), sent=True, actual=10, seen=seen(500))
+    limiter.settle(
+        begin_call(limiter, clock, SCOPE, 1000), sent=True, actual=10, observation=observed(500)
+    )
     # 500 are left, says the shop, and the 990 that came back are among them already.
     assert reserve(limiter, SCOPE, 300).wait_s == pytest.approx(0)
     assert reserve(limiter, SCOPE, 100).wait_s == pytest.approx(1)
@@ -194,7 +198,7 @@ def run_shop(
             header = shop.call()
             ours += 1
             clock.sleep(generator.uniform(0.02, 0.2))
-            limiter.settle(permit, sent=True, seen=reads(header))
+            limiter.settle(permit, sent=True, observation=reads(header))
 
     for actor in (stranger, stranger, *[worker] * 6):
         clock.spawn(actor)

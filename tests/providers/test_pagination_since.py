@@ -9,6 +9,7 @@ import pytest
 from headway.core.accounts.jobs import DataKind, PlatformName
 from headway.core.accounts.pagination import RUN, SINCE, Cursor
 from headway.providers.registry import platform_role
+from headway_lab.platforms import ETSY, PRINTIFY, SHOPIFY
 
 CONNECTED = datetime(2026, 1, 27, tzinfo=UTC)
 
@@ -26,11 +27,11 @@ def from_printify(cursor: Cursor) -> float:
 
 
 BEGINS: dict[tuple[PlatformName, DataKind], Callable[[Cursor], float]] = {
-    (PlatformName.SHOPIFY, DataKind.ORDERS): from_shopify,
-    (PlatformName.SHOPIFY, DataKind.CUSTOMERS): from_shopify,
-    (PlatformName.PRINTIFY, DataKind.ORDERS): from_printify,
-    (PlatformName.ETSY, DataKind.ORDERS): lambda cursor: cursor["seen_s"],
-    (PlatformName.ETSY, DataKind.PAYMENTS): lambda cursor: cursor[RUN]["from_s"],
+    (SHOPIFY, DataKind.ORDERS): from_shopify,
+    (SHOPIFY, DataKind.CUSTOMERS): from_shopify,
+    (PRINTIFY, DataKind.ORDERS): from_printify,
+    (ETSY, DataKind.ORDERS): lambda cursor: cursor["seen_s"],
+    (ETSY, DataKind.PAYMENTS): lambda cursor: cursor[RUN]["from_s"],
 }
 
 
@@ -51,7 +52,7 @@ def test_a_first_run_looks_back_to_the_day_of_the_connection(
 
 
 def test_etsys_recent_receipts_are_walked_again_if_the_first_run_is_late() -> None:
-    walk = platform_role(PlatformName.ETSY).paginator_of(DataKind.ORDERS, is_backfill=False)
+    walk = platform_role(ETSY).paginator_of(DataKind.ORDERS, is_backfill=False)
     first = {SINCE: CONNECTED.isoformat()}
     at_once = walk.begin(first, CONNECTED, ())
     late = walk.begin(first, CONNECTED + timedelta(days=5), ())

@@ -5,11 +5,11 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from headway.config import Settings
-from headway.core.accounts.jobs import PlatformName
 from headway.errors import ConfigError
 from headway.providers import registry
 from headway.providers.provider import Provider, ProviderRole
 from headway.providers.registry import BUILT_IN, GROUP, load
+from headway_lab.platforms import PLATFORMS
 
 SPARE = Provider(name="spare", title="Spare", supplier=BUILT_IN["boeing"].supplier)
 IDLE = Provider(name="idle", title="Idle")
@@ -28,7 +28,7 @@ def reason(name: str, value: str) -> str:
 
 
 def test_every_platform_and_the_main_roles_have_a_record() -> None:
-    for platform in PlatformName:
+    for platform in PLATFORMS:
         assert registry.platform_role(platform).kinds
     provider, _ = registry.main_supplier()
     assert provider.roles == (ProviderRole.SUPPLIER,)
@@ -44,18 +44,18 @@ def test_display_names_of_shared_limits_begin_with_the_provider() -> None:
 
 
 def test_a_plugin_joins_the_built_in_providers() -> None:
-    found = load([plugin("spare", "SPARE")])
-    assert found.broken == ()
-    assert list(found.providers) == [*BUILT_IN, "spare"]
-    assert found.providers["spare"].provider is SPARE
-    assert found.providers["boeing"].source == "built in"
+    registry = load([plugin("spare", "SPARE")])
+    assert registry.broken == ()
+    assert list(registry.providers) == [*BUILT_IN, "spare"]
+    assert registry.providers["spare"].provider is SPARE
+    assert registry.providers["boeing"].source == "built in"
 
 
 def test_a_broken_plugin_is_listed_with_its_reason_and_the_others_work() -> None:
     missing = EntryPoint(name="gone", value="no_such_module:X", group=GROUP)
-    found = load([missing, plugin("spare", "SPARE")])
-    assert "spare" in found.providers
-    (broken,) = found.broken
+    registry = load([missing, plugin("spare", "SPARE")])
+    assert "spare" in registry.providers
+    (broken,) = registry.broken
     assert broken.name == "gone"
     assert "No module named 'no_such_module'" in broken.reason
 
@@ -74,9 +74,9 @@ def test_a_record_that_does_not_fit_is_refused(name: str, value: str, expected: 
     assert expected in reason(name, value)
 
 
-def test_two_plugins_of_one_name_are_told_apart_by_the_reason() -> None:
-    found = load([plugin("spare", "SPARE"), plugin("spare", "SPARE")])
-    assert "another provider is called spare" in found.broken[0].reason
+def test_two_plugins_of_one_name_are_refused_with_the_reason() -> None:
+    registry = load([plugin("spare", "SPARE"), plugin("spare", "SPARE")])
+    assert "another provider is called spare" in registry.broken[0].reason
 
 
 def test_an_unknown_provider_is_refused_with_a_hint() -> None:

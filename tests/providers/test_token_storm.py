@@ -1,4 +1,4 @@
-"""Eight workers, one account, a platform that turns them all away at once: one refresh is made.
+"""Eight workers, one account, a platform that refuses them all at once: one refresh is made.
 
 Over real HTTP against the simulated shop, with real threads. Nothing that is written anywhere, in a
 log or in an error, holds a token.
@@ -94,20 +94,20 @@ def platform(pool: ConnectionPool) -> Iterator[Platform]:
         yield made
 
 
-def storm(platform: Platform, said: list[str]) -> int:
+def storm(platform: Platform, messages: list[str]) -> int:
     """Let all workers start at once, each until the shop let it in; return how many it did."""
     start = threading.Barrier(WORKERS)
 
     def work() -> bool:
         with contextlib.closing(platform.worker()) as worker:
             start.wait()
-            return _enter(worker, said)
+            return _enter(worker, messages)
 
     with ThreadPoolExecutor(WORKERS) as threads:
-        return sum(each.result() for each in [threads.submit(work) for _ in range(WORKERS)])
+        return sum(future.result() for future in [threads.submit(work) for _ in range(WORKERS)])
 
 
-def _enter(worker: ShopifyStorefront, said: list[str]) -> bool:
+def _enter(worker: ShopifyStorefront, messages: list[str]) -> bool:
     """Do as the engine does: a refresh first if one is needed, else the call."""
     while True:
         try:
@@ -117,7 +117,7 @@ def _enter(worker: ShopifyStorefront, said: list[str]) -> bool:
                 worker.locations()
                 return True
         except ProviderError as error:
-            said.append(f"{error} {error!r}")
+            messages.append(f"{error} {error!r}")
             if isinstance(error, UnauthorizedError) and "headway connect" in str(error):
                 return False
 
@@ -139,11 +139,11 @@ def test_a_storm_of_refusals_makes_one_refresh(
     platform: Platform, spoken: Callable[[], str]
 ) -> None:
     platform.connect("shpat_was-alive-until-now", lasts=timedelta(hours=1))
-    said: list[str] = []
-    assert storm(platform, said) == WORKERS
+    messages: list[str] = []
+    assert storm(platform, messages) == WORKERS
     assert platform.refreshes == 1
-    assert any("another is fetched" in each for each in said), "they were turned away"
-    assert_silent(platform, spoken(), *said)
+    assert any("another is fetched" in message for message in messages), "they were refused"
+    assert_silent(platform, spoken(), *messages)
 
 
 def test_a_token_that_has_died_is_refreshed_once(platform: Platform) -> None:
@@ -158,22 +158,22 @@ def test_a_refresh_that_never_came_back_is_made_again(
 ) -> None:
     platform.connect("shpat_died-by-itself", lasts=timedelta(0))
     platform.losses = 1
-    said: list[str] = []
-    assert storm(platform, said) == WORKERS
+    messages: list[str] = []
+    assert storm(platform, messages) == WORKERS
     assert platform.refreshes == 2
-    assert_silent(platform, spoken(), *said)
+    assert_silent(platform, spoken(), *messages)
 
 
-def test_a_grant_that_was_revoked_turns_everybody_away_and_is_asked_for_once(
+def test_a_revoked_grant_refuses_every_worker_and_is_requested_once(
     platform: Platform, spoken: Callable[[], str]
 ) -> None:
     platform.connect("shpat_died-by-itself", lasts=timedelta(0))
     platform.simulator.tokens(SETUP.domain)._refresh.clear()
-    said: list[str] = []
-    assert storm(platform, said) == 0
+    messages: list[str] = []
+    assert storm(platform, messages) == 0
     assert platform.refreshes == 1
-    assert len(said) == WORKERS
-    assert_silent(platform, spoken(), *said)
+    assert len(messages) == WORKERS
+    assert_silent(platform, spoken(), *messages)
 
 
 def test_the_platform_failing_is_not_the_grants_end(platform: Platform) -> None:

@@ -42,8 +42,8 @@ SCOPE = shop_limit_key("app-1", SHOP.domain)
 NOTHING = {"data": {"locations": {"nodes": [], "pageInfo": {"hasNextPage": False}}}}
 
 
-class Door:
-    """A shop that lets in whoever has the newest token, and gives a new pair for the old one."""
+class TokenServer:
+    """A shop that accepts the newest token only, and returns a new pair for the old one."""
 
     def __init__(self, clock: VirtualClock, shelf: Credentials) -> None:
         self.clock = clock
@@ -98,12 +98,12 @@ class Door:
 
 
 @pytest.fixture
-def endpoint(clock: VirtualClock, pool: ConnectionPool) -> Door:
-    return Door(clock, Credentials(pool))
+def endpoint(clock: VirtualClock, pool: ConnectionPool) -> TokenServer:
+    return TokenServer(clock, Credentials(pool))
 
 
 @pytest.fixture
-def worker(endpoint: Door) -> Iterator[ShopifyStorefront]:
+def worker(endpoint: TokenServer) -> Iterator[ShopifyStorefront]:
     with contextlib.closing(endpoint.worker()) as made:
         yield made
 
@@ -114,7 +114,9 @@ def test_without_tokens_a_person_must_connect_the_shop(worker: ShopifyStorefront
         worker.locations()
 
 
-def test_the_token_of_a_custom_app_never_dies(endpoint: Door, worker: ShopifyStorefront) -> None:
+def test_the_token_of_a_custom_app_never_dies(
+    endpoint: TokenServer, worker: ShopifyStorefront
+) -> None:
     endpoint.connect(lasts=None)
     endpoint.clock.sleep(400 * 86_400)
     assert not worker.needs_token()
@@ -122,7 +124,7 @@ def test_the_token_of_a_custom_app_never_dies(endpoint: Door, worker: ShopifySto
 
 
 def test_a_custom_token_that_is_refused_is_dead_for_all_and_needs_a_person(
-    endpoint: Door, worker: ShopifyStorefront
+    endpoint: TokenServer, worker: ShopifyStorefront
 ) -> None:
     endpoint.connect(lasts=None)
     endpoint.access = "revoked-and-replaced"
@@ -136,7 +138,7 @@ def test_a_custom_token_that_is_refused_is_dead_for_all_and_needs_a_person(
 
 
 def test_a_token_is_refreshed_shortly_before_it_dies(
-    endpoint: Door, worker: ShopifyStorefront
+    endpoint: TokenServer, worker: ShopifyStorefront
 ) -> None:
     endpoint.connect()
     endpoint.clock.sleep(3600 - 121)
@@ -158,31 +160,31 @@ def test_a_token_is_refreshed_shortly_before_it_dies(
     assert endpoint.stored() == {"access": "access-0001", "refresh": "refresh-0001"}
 
 
-def test_a_refused_token_is_fetched_anew_once_for_all_workers(endpoint: Door) -> None:
+def test_a_refused_token_is_fetched_again_once_for_all_workers(endpoint: TokenServer) -> None:
     endpoint.connect()
     with contextlib.ExitStack() as stack:
         workers = [stack.enter_context(contextlib.closing(endpoint.worker())) for _ in range(4)]
-        for each in workers:
-            each.locations()
+        for client in workers:
+            client.locations()
         endpoint.access = "revoked-and-replaced"
-        for each in workers[:3]:
+        for client in workers[:3]:
             with pytest.raises(UnauthorizedError, match="another is fetched"):
-                each.locations()
+                client.locations()
         assert workers[1].needs_token()
         assert workers[1].refresh_token()
         # A latecomer still sends the dead one, and must not kill the new one by that; nor is it
-        # told that nobody is let in any more, which would cost the seller the shop.
+        # refused for good, which would disconnect the seller's shop.
         with pytest.raises(TransientError, match="just replaced"):
             workers[3].locations()
-        for each in workers:
-            assert not each.needs_token()
-            assert not each.refresh_token()
-            assert each.locations() == {}
+        for client in workers:
+            assert not client.needs_token()
+            assert not client.refresh_token()
+            assert client.locations() == {}
     assert endpoint.refreshes == 1
 
 
 def test_nobody_refreshes_while_another_does_nor_too_late(
-    endpoint: Door, worker: ShopifyStorefront
+    endpoint: TokenServer, worker: ShopifyStorefront
 ) -> None:
     endpoint.connect(lasts=timedelta(0))
     now = endpoint.clock.now()
@@ -196,7 +198,7 @@ def test_nobody_refreshes_while_another_does_nor_too_late(
 
 
 def test_the_new_refresh_token_is_kept_before_the_new_access_token(
-    endpoint: Door, worker: ShopifyStorefront
+    endpoint: TokenServer, worker: ShopifyStorefront
 ) -> None:
     endpoint.connect(lasts=timedelta(0))
     saved = []
@@ -218,7 +220,7 @@ def test_the_new_refresh_token_is_kept_before_the_new_access_token(
 
 
 def test_a_lost_reply_is_asked_for_again_with_the_same_token(
-    endpoint: Door, worker: ShopifyStorefront
+    endpoint: TokenServer, worker: ShopifyStorefront
 ) -> None:
     endpoint.connect(lasts=timedelta(0))
     for spoil, error in (
@@ -240,7 +242,7 @@ def test_a_lost_reply_is_asked_for_again_with_the_same_token(
 
 @pytest.mark.parametrize("status", (400, 401))
 def test_a_refused_refresh_needs_a_person_and_is_not_tried_twice(
-    endpoint: Door, worker: ShopifyStorefront, status: int
+    endpoint: TokenServer, worker: ShopifyStorefront, status: int
 ) -> None:
     endpoint.connect(lasts=timedelta(0))
     endpoint.spoil = json_reply({"error": "invalid_grant"}, status=status)
@@ -254,7 +256,7 @@ def test_a_refused_refresh_needs_a_person_and_is_not_tried_twice(
 
 
 def test_a_wrong_app_secret_is_ours_to_mend_and_costs_no_grant(
-    endpoint: Door, worker: ShopifyStorefront
+    endpoint: TokenServer, worker: ShopifyStorefront
 ) -> None:
     endpoint.connect(lasts=timedelta(0))
     endpoint.spoil = json_reply({"error": "invalid_client"}, status=401)
@@ -264,7 +266,7 @@ def test_a_wrong_app_secret_is_ours_to_mend_and_costs_no_grant(
     assert worker.refresh_token()
 
 
-def test_without_an_app_no_refresh_is_sent(endpoint: Door) -> None:
+def test_without_an_app_no_refresh_is_sent(endpoint: TokenServer) -> None:
     endpoint.connect(lasts=timedelta(0))
     nameless = ShopAccess(client_id="app-1")
     refused = pytest.raises(AppRefusedError, match="HEADWAY_SHOPIFY_CLIENT_SECRET")
@@ -274,7 +276,7 @@ def test_without_an_app_no_refresh_is_sent(endpoint: Door) -> None:
 
 
 def test_connecting_with_a_token_that_stays_forgets_the_old_refresh_token(
-    endpoint: Door, worker: ShopifyStorefront
+    endpoint: TokenServer, worker: ShopifyStorefront
 ) -> None:
     endpoint.connect()
     endpoint.connect(lasts=None)
@@ -285,7 +287,7 @@ def test_connecting_with_a_token_that_stays_forgets_the_old_refresh_token(
 
 
 def test_an_access_token_that_can_be_refreshed_lives_an_hour_unless_it_says_otherwise(
-    endpoint: Door, worker: ShopifyStorefront
+    endpoint: TokenServer, worker: ShopifyStorefront
 ) -> None:
     store_tokens(
         endpoint.shelf,
@@ -299,7 +301,9 @@ def test_an_access_token_that_can_be_refreshed_lives_an_hour_unless_it_says_othe
     assert worker.needs_token()
 
 
-def test_tokens_are_stored_encrypted_and_what_no_header_carries_is_refused(endpoint: Door) -> None:
+def test_tokens_are_stored_encrypted_and_what_no_header_carries_is_refused(
+    endpoint: TokenServer,
+) -> None:
     endpoint.connect()
     for row in endpoint.shelf.load(SCOPE):
         assert b"access-0000" not in row.secret
@@ -318,8 +322,8 @@ def test_tokens_are_stored_encrypted_and_what_no_header_carries_is_refused(endpo
 def test_a_life_that_is_absurd_or_absent_is_brought_to_reason(clock: VirtualClock) -> None:
     now = clock.now()
 
-    def life(given: object) -> timedelta:
-        body = {"access_token": "a", "expires_in": given}
+    def life(lifetime: object) -> timedelta:
+        body = {"access_token": "a", "expires_in": lifetime}
         return read_grant(json.dumps(body).encode(), now, provider="shopify").access_until - now
 
     assert life(3600) == timedelta(hours=1)

@@ -14,24 +14,25 @@ from headway.core.accounts.jobs import PlatformName
 from headway.errors import ConfigError
 from headway.providers.etsy.webhooks import AGE_S_MAX
 from headway.providers.registry import platform_role
+from headway_lab.platforms import ETSY, PLATFORMS, PRINTIFY, SHOPIFY
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 KEY = bytes(range(32))
 SECRETS = {
-    PlatformName.SHOPIFY: "hush-shopify",
-    PlatformName.ETSY: "whsec_" + base64.b64encode(KEY).decode(),
-    PlatformName.PRINTIFY: "hush-printify",
+    SHOPIFY: "hush-shopify",
+    ETSY: "whsec_" + base64.b64encode(KEY).decode(),
+    PRINTIFY: "hush-printify",
 }
-platforms = pytest.mark.parametrize("platform", PlatformName)
+platforms = pytest.mark.parametrize("platform", PLATFORMS)
 
 
 def signed(platform: PlatformName, body: bytes, *, at: datetime = NOW) -> dict[str, str]:
     """Sign as the platform's page says, with nothing of ours."""
     secret = SECRETS[platform].encode()
-    if platform is PlatformName.SHOPIFY:
+    if platform == SHOPIFY:
         mac = hmac.digest(secret, body, hashlib.sha256)
         return {"x-shopify-hmac-sha256": base64.b64encode(mac).decode()}
-    if platform is PlatformName.PRINTIFY:
+    if platform == PRINTIFY:
         return {"x-pfy-signature": "sha256=" + hmac.new(secret, body, hashlib.sha256).hexdigest()}
     stamp = str(int(at.timestamp()))
     mac = hmac.digest(KEY, f"msg_1.{stamp}.".encode() + body, hashlib.sha256)
@@ -63,8 +64,8 @@ def test_the_examples_that_others_computed_are_verified() -> None:
     }
     at = datetime.fromtimestamp(1614265330, UTC)
     secret, body = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", b'{"test": 2432232314}'
-    assert is_signed(PlatformName.ETSY, secret, headers, body, now=at)
-    assert not is_signed(PlatformName.ETSY, secret, headers, body + b" ", now=at)
+    assert is_signed(ETSY, secret, headers, body, now=at)
+    assert not is_signed(ETSY, secret, headers, body + b" ", now=at)
 
 
 @platforms
@@ -101,21 +102,21 @@ def test_a_signature_of_another_secret_is_not_believed(platform: PlatformName) -
 
 @pytest.mark.parametrize("age_s", (-AGE_S_MAX - 1, -AGE_S_MAX, 0, AGE_S_MAX, AGE_S_MAX + 1))
 def test_a_delivery_of_etsy_is_good_for_five_minutes_either_way(age_s: int) -> None:
-    headers = signed(PlatformName.ETSY, b"{}", at=NOW - timedelta(seconds=age_s))
-    assert says(PlatformName.ETSY, headers, b"{}") is (abs(age_s) <= AGE_S_MAX)
+    headers = signed(ETSY, b"{}", at=NOW - timedelta(seconds=age_s))
+    assert says(ETSY, headers, b"{}") is (abs(age_s) <= AGE_S_MAX)
 
 
 @pytest.mark.parametrize("stamp", ("", "soon", "-1", "1e9", "9" * 40, "\uff11" * 10))
 def test_a_time_that_is_none_is_refused(stamp: str) -> None:
-    headers = {**signed(PlatformName.ETSY, b"{}"), "webhook-timestamp": stamp}
-    assert not says(PlatformName.ETSY, headers, b"{}")
+    headers = {**signed(ETSY, b"{}"), "webhook-timestamp": stamp}
+    assert not says(ETSY, headers, b"{}")
 
 
 def test_one_good_signature_among_several_is_enough() -> None:
-    headers = signed(PlatformName.ETSY, b"{}")
+    headers = signed(ETSY, b"{}")
     several = f"v1,AAAA v1a,BBBB {headers['webhook-signature']} v2,CCCC"
-    assert says(PlatformName.ETSY, {**headers, "webhook-signature": several}, b"{}")
-    assert not says(PlatformName.ETSY, {**headers, "webhook-signature": "v1,AAAA v1,BB"}, b"{}")
+    assert says(ETSY, {**headers, "webhook-signature": several}, b"{}")
+    assert not says(ETSY, {**headers, "webhook-signature": "v1,AAAA v1,BB"}, b"{}")
 
 
 @platforms
@@ -126,7 +127,7 @@ def test_a_missing_secret_is_named_by_its_setting(platform: PlatformName) -> Non
 
 @pytest.mark.parametrize("secret", ("whsec_not*base64", "whsec_", "whsec_äöü"))
 def test_a_secret_that_is_none_is_not_shown(secret: str) -> None:
-    headers = signed(PlatformName.ETSY, b"{}")
+    headers = signed(ETSY, b"{}")
     with pytest.raises(ConfigError, match="HEADWAY_ETSY_WEBHOOK_SECRET") as raised:
-        is_signed(PlatformName.ETSY, secret, headers, b"{}", now=NOW)
+        is_signed(ETSY, secret, headers, b"{}", now=NOW)
     assert "not*base64" not in str(raised.value)

@@ -1,4 +1,4 @@
-"""Our own command as a child: it takes an interrupt from its first moment on."""
+"""Our command as a child process handles an interrupt from its start."""
 
 import os
 import signal
@@ -13,15 +13,15 @@ PATIENCE_S = 120
 
 
 @pytest.fixture
-def ignored() -> Iterator[None]:
-    """Ignore interrupts, as whatever starts a server in the background may."""
+def sigint_ignored() -> Iterator[None]:
+    """Ignore interrupts, as a shell does for a background process."""
     usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
     yield
     signal.signal(signal.SIGINT, usual)
 
 
-@pytest.mark.usefixtures("ignored")
-def test_an_interrupt_that_comes_while_it_starts_is_not_lost() -> None:
+@pytest.mark.usefixtures("sigint_ignored")
+def test_an_interrupt_during_startup_is_not_lost() -> None:
     with keeping_interrupts():
         child = subprocess.Popen(
             own_command("plan", "--products", "100", ends_by=signal.SIGINT),
@@ -29,5 +29,5 @@ def test_an_interrupt_that_comes_while_it_starts_is_not_lost() -> None:
             stderr=subprocess.DEVNULL,
         )
     os.kill(child.pid, signal.SIGINT)
-    assert child.wait(PATIENCE_S) != 0, "it went on as if nobody had asked it to stop"
+    assert child.wait(PATIENCE_S) != 0, "it ignored the interrupt"
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())

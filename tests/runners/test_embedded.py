@@ -12,22 +12,22 @@ from headway_lab.virtual_clock import VirtualClock
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_a_loop_sleeps_as_long_as_a_step_says_and_not_between_done_steps() -> None:
+def test_a_loop_sleeps_only_when_a_step_says_so() -> None:
     clock, stop = VirtualClock(START), threading.Event()
-    seen: list[float] = []
+    times: list[float] = []
 
     def step() -> Done | Wait:
-        seen.append(clock.monotonic())
-        if len(seen) % 2:
+        times.append(clock.monotonic())
+        if len(times) % 2:
             return Done(what="did it")
         return Wait(until=clock.now() + timedelta(seconds=30))
 
     clock.spawn(lambda: run_steps(step, clock, stop, lambda *_: None, "fetch"))
     clock.run(65)
-    assert seen == [0, 0, 30, 30, 60, 60]
+    assert times == [0, 0, 30, 30, 60, 60]
 
 
-def test_trouble_is_reported_in_one_line_and_tried_again_later() -> None:
+def test_an_error_is_reported_in_one_line_and_retried_later() -> None:
     clock, stop = VirtualClock(START), threading.Event()
     reports: list[tuple[str, str]] = []
 
@@ -36,7 +36,9 @@ def test_trouble_is_reported_in_one_line_and_tried_again_later() -> None:
             raise StoreError("the database is away")
         return Wait(until=clock.now() + timedelta(days=1))
 
-    clock.spawn(lambda: run_steps(step, clock, stop, lambda *each: reports.append(each), "fetch"))
+    clock.spawn(
+        lambda: run_steps(step, clock, stop, lambda *report: reports.append(report), "fetch")
+    )
     clock.run(60)
     assert reports == [("fetch", "the database is away")] * 2
 
@@ -56,7 +58,7 @@ def test_stopping_wakes_sleepers_and_waits_for_every_thread() -> None:
     assert not {"tick", "fetch"} & {thread.name for thread in threading.enumerate()}
 
 
-def test_a_bug_in_one_thread_stops_them_all_and_is_told() -> None:
+def test_a_bug_in_one_thread_stops_all_threads_and_is_raised() -> None:
     clock = SystemClock()
     runner = EmbeddedRunner(clock)
 
@@ -73,7 +75,7 @@ def test_a_bug_in_one_thread_stops_them_all_and_is_told() -> None:
         runner.check()
 
 
-def test_a_broken_invariant_is_never_tried_again() -> None:
+def test_a_broken_invariant_is_never_retried() -> None:
     clock, stop = VirtualClock(START), threading.Event()
 
     def step() -> Wait:

@@ -42,24 +42,24 @@ def celery_group(deployment: Deployment, valkey: EmbeddedValkey) -> Iterator[Pro
     group.stop()
 
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 PARTS = tuple(f"P{number}" for number in range(12))
 
 
 @pytest.fixture
-def tell(
+def report(
     request: pytest.FixtureRequest,
     record_property: Callable[[str, object], None],
     capsys: pytest.CaptureFixture[str],
-) -> Tell:
-    """Print what was measured, which no test asserts: it depends on the machine."""
+) -> Report:
+    """Print a measurement, which depends on the machine and is not asserted."""
 
-    def told(text: str) -> None:
+    def print_report(text: str) -> None:
         record_property("measured", text)
         with capsys.disabled():
-            print(f"\n{request.node.name}: {text}")  # noqa: T201 - it is to be seen
+            print(f"\n{request.node.name}: {text}")  # noqa: T201 - shown to the user
 
-    return told
+    return print_report
 
 
 @pytest.fixture
@@ -72,14 +72,14 @@ def day(deployment: Deployment, celery_group: ProcessGroup) -> Storm:
 
 
 class Runner:
-    """A crew, and how its runner is started."""
+    """A process group, and the commands that start its runner."""
 
     def __init__(self, group: ProcessGroup, *commands: tuple[str, ...]) -> None:
         self._group, self._commands = group, commands
         self.until, self.until_output, self.stop = group.until, group.until_output, group.stop
 
     def start(self) -> None:
-        """Start it, and wait until it is ready, and so fit to be stopped."""
+        """Start the runner, and wait until it is ready and can be stopped."""
         ready = self._ready() + len(self._commands)
         for command in self._commands:
             self._group.start(*command)
@@ -90,7 +90,7 @@ class Runner:
         return sum(line.startswith(("Headway runs", "Headway works")) for line in output)
 
     def ended(self) -> int | None:
-        """Return how the first one ended that did, if any."""
+        """Return the exit code of the first process that ended, if any."""
         codes = [process.poll() for process in self._group.processes]
         return next((code for code in codes if code is not None), None)
 

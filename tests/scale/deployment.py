@@ -13,6 +13,7 @@ from psycopg_pool import ConnectionPool
 
 from headway import config
 from headway.app import App, build
+from headway.app.accounts import connect_account
 from headway.app.providers import shared_vault
 from headway.clock import SystemClock
 from headway.core.accounts.jobs import PlatformName
@@ -22,8 +23,8 @@ from headway.operations.changes import Decision
 from headway.operations.listings import trigger
 from headway.providers.shopify.storefront import shop_limit_key
 from headway.providers.tokens import store_tokens, token_key
-from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
+from headway_lab.platforms import ETSY, PRINTIFY, SHOPIFY
 from headway_lab.simulators.boeing import BoeingSimulator, SignIn, SupplierPart
 from headway_lab.simulators.etsy.simulator import EtsyApp, EtsySimulator
 from headway_lab.simulators.printify.simulator import PrintifySimulator
@@ -58,7 +59,7 @@ class ShownListing:
 
 @dataclass(kw_only=True)
 class Deployment:
-    """Everything outside, and our own database, from which a test reads what became of it."""
+    """The simulators and our database, from which a test reads the results."""
 
     environ: dict[str, str] = field(repr=False)
     app: App
@@ -69,9 +70,9 @@ class Deployment:
     etsy: EtsySimulator
     printify: PrintifySimulator
     calls_per_min: int = CALLS_PER_MIN
-    # What each shop is called: (seller, platform) to its number.
+    # (seller, platform) → the id of the shop.
     shop_ids: dict[tuple[str, str], int] = field(default_factory=dict)
-    # Which seller lists which SKU.
+    # (seller, SKU) of every listing.
     listed: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -88,7 +89,7 @@ class Deployment:
         self.listed += [(seller, sku) for sku in skus]
         keys = [(SellerId(seller), Sku(sku)) for sku in skus]
         self.app.listings.add(keys, policy=self.app.policy, now=now, priority=Priority.ONBOARDING)
-        self._connect(seller, PlatformName.SHOPIFY, domain, access="sim-static-token")
+        self._connect(seller, SHOPIFY, domain, access="sim-static-token")
 
     def trade(self, seller: str, sku: str, *, orders: int) -> None:
         """Give a seller that many orders on every platform, to be pulled now."""
@@ -101,16 +102,16 @@ class Deployment:
             self.sell(seller, sku)
         pair = self.etsy.grant(etsy)
         access = {"access": pair.access, "refresh": pair.refresh}
-        self._connect(seller, PlatformName.ETSY, str(etsy), **access)
+        self._connect(seller, ETSY, str(etsy), **access)
         token = self.printify.personal_token(seller)
-        self._connect(seller, PlatformName.PRINTIFY, str(printify), access=token)
+        self._connect(seller, PRINTIFY, str(printify), access=token)
         self.do("UPDATE sync_jobs SET next_run_at = %s", CLOCK.now())
 
-    def ask(self, seller: str, skus: Sequence[str]) -> list[str]:
+    def trigger(self, seller: str, skus: Sequence[str]) -> list[str]:
         """Trigger parts; return those that will be read and are not in a call now."""
         body = Decision(skus=[Sku(sku) for sku in skus], seller=SellerId(seller))
-        rulings = trigger(self.operator, body).listings
-        return [ruling.sku for ruling in rulings if re.search("(next|first) call", ruling.said)]
+        results = trigger(self.operator, body).listings
+        return [result.sku for result in results if re.search("(next|first) call", result.message)]
 
     def sell(self, seller: str, sku: str) -> None:
         """Let a customer buy in each of a seller's shops."""
@@ -122,16 +123,12 @@ class Deployment:
         return f"{seller}.myshopify.com"
 
     def _connect(self, seller: str, platform: PlatformName, shop: str, **tokens: Any) -> None:
-        limit_key = (
-            shop_limit_key("", shop)
-            if platform is PlatformName.SHOPIFY
-            else token_key(platform, shop)
-        )
+        limit_key = shop_limit_key("", shop) if platform == SHOPIFY else token_key(platform, shop)
         vault, catalog = shared_vault(self.app.settings), Credentials(self.pool)
         store_tokens(catalog, vault, limit_key, clock=CLOCK, **tokens)
-        owner_id = shop if platform is PlatformName.PRINTIFY else ""
-        ConnectedShops(self.pool).connect(
-            SellerId(seller), shop, platform=platform, owner_id=owner_id, now=CLOCK.now()
+        owner_id = shop if platform == PRINTIFY else ""
+        connect_account(
+            self.pool, SellerId(seller), shop, platform=platform, owner_id=owner_id, now=CLOCK.now()
         )
 
     def one(self, sql: str, *values: object) -> Any:
@@ -144,7 +141,7 @@ class Deployment:
             connection.execute(sql, values)
 
     def price(self, seller: str, sku: str) -> Decimal:
-        """Return what the shop shows."""
+        """Return the price that the shop shows."""
         view = self.shops.shown(self.domain(seller), sku)
         assert view is not None
         return view.price
@@ -161,7 +158,7 @@ class Deployment:
 
     @property
     def refusals(self) -> list[int]:
-        """How many calls each simulator refused."""
+        """Return how many calls each simulator refused."""
         return [
             self.supplier.refusals,
             self.shops.refusals,
@@ -180,7 +177,7 @@ def open_deployment(
     calls_per_min: int = CALLS_PER_MIN,
     shop_delay_s: tuple[float, float] = SHOP_DELAY_S,
 ) -> Iterator[Deployment]:
-    """Open it with these sellers' shops, which are empty."""
+    """Open a deployment with empty shops of these sellers."""
     catalog, sign_in, etsy_app = ShownListing(), SignIn(), EtsyApp()
     supplier = BoeingSimulator(catalog, CLOCK, limit=calls_per_min, delay_s=QUICK_S)
     setups = [ShopSetup(domain=f"{seller}.myshopify.com", locations=PLACES) for seller in sellers]
@@ -188,7 +185,7 @@ def open_deployment(
     etsy, printify = EtsySimulator(CLOCK, delay_s=QUICK_S), PrintifySimulator(CLOCK)
     with ExitStack() as stack:
 
-        def served(handle: Callable[..., Any]) -> str:
+        def serve_handler(handle: Callable[..., Any]) -> str:
             return stack.enter_context(serve(handle, CLOCK)).url
 
         environ = {
@@ -198,21 +195,21 @@ def open_deployment(
             "HEADWAY_ORDER_QUOTAS": "free=5000",
             "HEADWAY_GUARD_SHARE": "1",
             "HEADWAY_GUARD_MOVE": "1000",
-            "HEADWAY_BOEING_URL": served(supplier.handle),
+            "HEADWAY_BOEING_URL": serve_handler(supplier.handle),
             "HEADWAY_BOEING_CLIENT_ID": sign_in.client_id,
             "HEADWAY_BOEING_CLIENT_SECRET": sign_in.client_secret,
             "HEADWAY_BOEING_USERNAME": sign_in.username,
             "HEADWAY_BOEING_PASSWORD": sign_in.password,
             "SYNC_BOEING_RATE_LIMIT_TOKENS": str(calls_per_min),
             "SYNC_BOEING_RATE_LIMIT_REFILL": "0",
-            "HEADWAY_SHOPIFY_URL": f"{served(shops.handle)}/{{shop}}",
-            "HEADWAY_ETSY_URL": served(etsy.handle),
+            "HEADWAY_SHOPIFY_URL": f"{serve_handler(shops.handle)}/{{shop}}",
+            "HEADWAY_ETSY_URL": serve_handler(etsy.handle),
             "HEADWAY_ETSY_KEYSTRING": etsy_app.keystring,
             "HEADWAY_ETSY_SHARED_SECRET": etsy_app.shared_secret,
-            "HEADWAY_PRINTIFY_URL": served(printify.handle),
+            "HEADWAY_PRINTIFY_URL": serve_handler(printify.handle),
         }
         settings = config.load(environ)
-        # A limiter without a past waits for a minute; pretend that this has passed.
+        # A limiter without history waits for a minute; pretend that this has passed.
         past = build(settings, VirtualClock(CLOCK.now() - LONG_AGO), pool)
         for key in list(past.limiter.resources):
             past.limiter.pause(key, 0, "")

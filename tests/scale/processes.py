@@ -28,16 +28,16 @@ SKEW = "CLOCK_AHEAD_S"
 
 
 class Child:
-    """One command as a process, much as `subprocess.Popen` shows one."""
+    """One command as a process, with the interface of `subprocess.Popen`."""
 
     def __init__(self, fork_server: "ForkServer", pid: int) -> None:
         self.pid, self._fork_server = pid, fork_server
         self.returncode: int | None = None
         self._has_ended = threading.Event()
 
-    def send_signal(self, how: signal.Signals) -> None:
-        """Send it, unless it has ended; its parent does, so that no stranger can be hit."""
-        self._fork_server.ask({"pid": self.pid, "signal": int(how)})
+    def send_signal(self, signal_number: signal.Signals) -> None:
+        """Send a signal unless the process has ended; the parent sends it, so ids are safe."""
+        self._fork_server.ask({"pid": self.pid, "signal": int(signal_number)})
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -56,7 +56,7 @@ class Child:
 
 
 class ForkServer:
-    """The forking process, as tests see it; `source` is a folder with another headway."""
+    """The forking process; `source` is a folder with another version of headway."""
 
     def __init__(self, source: Path | None) -> None:
         path = [str(source)] if source else []
@@ -101,7 +101,7 @@ class ForkServer:
 
 @functools.cache
 def fork_server(source: Path | None = None) -> ForkServer:
-    """Return the one of this run of tests, for each source; it ends with it."""
+    """Return the fork server of this test run for a source; it ends with the run."""
     return ForkServer(source)
 
 
@@ -174,7 +174,7 @@ def _set_clock(ahead_s: float) -> None:
             return super().now() + timedelta(seconds=ahead_s)
 
     if ahead_s:
-        headway.cli.serving.WALL = Skewed()
+        headway.cli.serving.REAL_TIME = Skewed()
 
 
 def _import_all() -> None:

@@ -1,4 +1,4 @@
-"""A storm: a process is killed every second while prices move and people buy."""
+"""A storm: a process is killed every second while prices change and customers buy."""
 
 import platform
 import signal
@@ -14,7 +14,7 @@ from tests.scale.workers import ProcessGroup
 from headway.clock import Rng, rng
 
 BEAT_S = 1.0
-# A request of a killed process may still be on its way: it arrives within that, or not at all.
+# A request of a killed process may still be in flight: it arrives within this time or never.
 STRAGGLE_S = 5.0
 # The engine does not know which worker was killed, so it waits minutes for one that may only be
 # slow; the test does know, and skips these minutes. Only leases of killed workers age by this.
@@ -42,12 +42,12 @@ HELD = (
 
 @dataclass(kw_only=True)
 class Storm:
-    """What happens each second; the seed decides what is killed and what moves."""
+    """Kills, sales and price changes of each second, as the seed decides."""
 
     deployment: Deployment
     group: ProcessGroup
     seed: int
-    # Few enough that what a killed worker wrote is still desired when the next one comes.
+    # Few enough that what a killed worker wrote is still desired when the next one starts.
     moves: int = 2
     expires_leases: bool = True
     kills: int = 0
@@ -60,15 +60,15 @@ class Storm:
     def __post_init__(self) -> None:
         self._generator = rng(f"storm {self.seed}")
 
-    def blow(self, beats: int, *others: Callable[[int], None]) -> None:
+    def run(self, seconds: int, *others: Callable[[int], None]) -> None:
         """Kill a worker each second and start it again; `others` get the number too."""
         next_s = CLOCK.monotonic()
-        for beat in range(beats):
+        for second in range(seconds):
             self.kill(self._generator.choice(self.group.processes))
             self.group.start("worker")
-            self.live()
+            self.move_prices()
             for other in others:
-                other(beat)
+                other(second)
             next_s += BEAT_S
             CLOCK.sleep(next_s - CLOCK.monotonic())
 
@@ -78,8 +78,8 @@ class Storm:
         self.kills += 1
         self._killed.append((CLOCK.monotonic(), f"{platform.node()}:{victim.pid}"))
 
-    def live(self) -> None:
-        """Let prices rise and people buy, and make it due."""
+    def move_prices(self) -> None:
+        """Raise prices, let customers buy, and make both due."""
         for sku in self._generator.sample(sorted(self.deployment.catalog.parts), self.moves):
             part = self.deployment.catalog.parts[sku]
             assert part.list_price is not None
@@ -93,13 +93,13 @@ class Storm:
         skus = [sku for owner, sku in self.deployment.listed if owner == seller]
         self.deployment.sell(seller, self._generator.choice(skus))
         self.orders += 3
-        self.look()
+        self.trigger_changes()
 
-    def look(self) -> None:
+    def trigger_changes(self) -> None:
         """Trigger the parts that moved, and make pulls due; leases of killed workers expire."""
         for seller in {seller for seller, _ in self._not_triggered}:
             skus = [sku for owner, sku in self._not_triggered if owner == seller]
-            self._not_triggered -= {(seller, sku) for sku in self.deployment.ask(seller, skus)}
+            self._not_triggered -= {(seller, sku) for sku in self.deployment.trigger(seller, skus)}
         self.deployment.do(
             "UPDATE sync_jobs SET next_run_at = now() WHERE status = 'completed'"
             " AND NOT is_backfill"
@@ -108,19 +108,19 @@ class Storm:
             self._expire_killed()
 
     def expire_leases_at(self, at: datetime) -> None:
-        """Expire all leases that were live at a moment."""
+        """Expire all leases that were live at a given time."""
         CLOCK.sleep(STRAGGLE_S)
         for statement in EXPIRE_ALL_AT:
             self.deployment.do(statement, at, at)
 
     def settle(self) -> float:
-        """Wait until all is shown and stored; return how many seconds that took."""
+        """Wait until everything is pushed and stored; return the seconds that this took."""
         began_s = CLOCK.monotonic()
         self.group.until(self._is_settled)
         return CLOCK.monotonic() - began_s
 
     def _is_settled(self) -> bool:
-        self.look()
+        self.trigger_changes()
         return (
             not self._not_triggered
             and not unshown(self.deployment)
@@ -134,7 +134,7 @@ class Storm:
             self.deployment.do(statement, f"^({'|'.join(dead)})(:|$)")
 
     def figures(self) -> str:
-        """Return in one line what was done to it, and what it did meanwhile."""
+        """Return the numbers of kills, changes and calls in one line."""
         deployment, works = (
             self.deployment,
             sum("Headway works as" in line for line in self.group.output),

@@ -35,7 +35,7 @@ def reprice(deployment: Deployment, price: str) -> None:
 
 
 def counted(group: ProcessGroup, verb: str) -> float:
-    """Return how many answered calls the workers' metrics count."""
+    """Return the number of answered calls in the workers' metrics."""
     total = 0.0
     for line in group.output:
         if line.startswith("Metrics: "):
@@ -119,7 +119,7 @@ def test_a_message_is_json_and_names_only_the_subject_and_its_fence(
 
 
 def logged(group: ProcessGroup, step: str) -> list[dict[str, str]]:
-    """Return what a step logged as JSON, where a call was made for it."""
+    """Return the JSON log lines of a step that belong to a call."""
     lines = [json.loads(line) for line in group.output if not line.startswith("[")]
     return [line for line in lines if line.get("step") == step and "call" in line]
 

@@ -1,4 +1,4 @@
-"""What a runner must do, whichever it is: one suite for the embedded one and for Celery."""
+"""Conformance suite for every runner: the embedded one and Celery."""
 
 from decimal import Decimal
 
@@ -13,7 +13,7 @@ from headway.operations.pauses import PauseBody, ResumeBody, pause, resume
 
 PARTS = tuple(f"P{number}" for number in range(12))
 OLD, NEW = Decimal("11.00"), Decimal("22.00")
-BEGUN = """
+COUNT_OPEN_CALLS = """
 SELECT count(*) FROM call_ledger WHERE status = 'begun' AND NOT EXISTS (
   SELECT FROM dispatch_leases WHERE carried #>> '{day,id}' = permit_id::text)
 """
@@ -80,14 +80,16 @@ def test_a_stop_finishes_the_running_steps_and_loses_nothing(
     runner.until_output("push: ")
     assert set(runner.stop()) == {0}
     runner.until_output("Headway has stopped.")
-    assert not deployment.one(BEGUN), "no call is left open, but for what the next worker was given"
+    assert not deployment.one(COUNT_OPEN_CALLS), (
+        "no call is left open, except those handed to the next worker"
+    )
     assert not deployment.one(
         "SELECT count(*) FROM connected_accounts WHERE push_owner IS NOT NULL"
     )
     in_hand = "SELECT count(*) FROM dispatch_leases WHERE carried ? 'job'"
     running = "SELECT count(*) FROM sync_jobs WHERE status = 'running'"
     assert deployment.one(running) == deployment.one(in_hand), (
-        "given back, or laid down for the next"
+        "released, or handed to the next worker"
     )
     runner.start()
     runner.until(

@@ -1,4 +1,4 @@
-"""`headway demo --workers`: the demo with real workers, as a person runs it in a terminal."""
+"""`headway demo --workers`: the demo with real workers, run in a terminal."""
 
 import os
 import re
@@ -23,48 +23,48 @@ from tests.scale.workers import ProcessGroup
 from headway.cli import main
 
 QUICK = ("demo", "--workers", "2", "--speed", "300", "--products", "10", "--port", "0")
-# The demo says nothing while it works through its past, which takes a busy machine minutes.
+# The demo prints nothing while it simulates its past, which takes minutes on a busy machine.
 SILENCE_S = 600
 WORKS = re.compile(r"(worker \d) \| Headway works as \S+:(\d+): tick, fetch\.boeing, ")
 
 
 @contextmanager
-def watched(pids: list[int]) -> Iterator[dict[int, int]]:
+def process_handles(pids: list[int]) -> Iterator[dict[int, int]]:
     """Keep a handle for each process, which outlives a reused id."""
     handles = handles_of(pids)
     yield handles
     assert all_end(handles), "nothing may be left running"
 
 
-def at_work(group: ProcessGroup) -> dict[str, int]:
+def last_pids(group: ProcessGroup) -> dict[str, int]:
     """Return the last process id under each worker name."""
     return {match[1]: int(match[2]) for line in group.output if (match := WORKS.match(line))}
 
 
 @pytest.mark.timeout(TIMEOUT_S)
-def test_workers_do_the_demos_work_one_that_is_killed_is_replaced_and_all_end_with_it(
+def test_workers_run_the_demo_are_replaced_when_killed_and_end_with_it(
     tmp_path: Path,
 ) -> None:
-    # A killed worker's call may still be under way until its timeout, and no other leaves before.
-    path = {"PYTHONPATH": os.pathsep.join(sys.path)}  # its workers run on the same sources
+    # A killed worker's call may still be in progress until its timeout; no other is sent before.
+    path = {"PYTHONPATH": os.pathsep.join(sys.path)}  # the workers use the same sources
     environ = {"HOME": str(tmp_path), "HEADWAY_BOEING_TIMEOUT_S": "3", **path}
     group = ProcessGroup(environ=environ, patience_s=SILENCE_S)
     demo = group.start(*QUICK)
     try:
         link = group.until_output("The page: ").partition("The page: ")[2].strip()
-        group.until(lambda: len(at_work(group)) == 2)
+        group.until(lambda: len(last_pids(group)) == 2)
         with logged_in(link) as client:
             group.until_output("| fetch: read ")
             group.until_output("| pull: ")
-            first = at_work(group)
+            first = last_pids(group)
             os.kill(first["worker 1"], signal.SIGKILL)
             group.until_output("worker 1 | was ended by SIGKILL; it is started again in 1 s")
-            group.until(lambda: at_work(group)["worker 1"] != first["worker 1"])
+            group.until(lambda: last_pids(group)["worker 1"] != first["worker 1"])
             group.output.clear()
             group.until_output("worker 1 | ")
             watch_a_call_leave(client)
             watch_a_shop_be_written(client)
-        with watched(descendants(demo.pid)):
+        with process_handles(descendants(demo.pid)):
             assert group.stop() == [0]
         group.until_output("nothing is left running")
         verdict = group.until_output("Calls refused")
@@ -74,7 +74,7 @@ def test_workers_do_the_demos_work_one_that_is_killed_is_replaced_and_all_end_wi
         demo.kill()
 
 
-def test_without_the_extra_it_says_what_to_install_before_anything_starts(
+def test_without_the_extra_it_names_the_package_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "celery", None)

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from tests.scale.conftest import PARTS, Tell, own_database
+from tests.scale.conftest import PARTS, Report, own_database
 from tests.scale.deployment import CLOCK, Deployment, open_deployment
 from tests.scale.storm import Storm
 from tests.scale.truth import breaches
@@ -34,13 +34,13 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def full(disk: Path, *, but_bytes: int = 0) -> Iterator[None]:
-    """Take all room of a disk, but so much, for a while."""
+def full(disk: Path, *, free_bytes: int = 0) -> Iterator[None]:
+    """Fill a disk for a while, except for some free bytes."""
     ballast = disk / "ballast"
     with ballast.open("wb", buffering=0) as file:
         for size in (MEGABYTE, 4096):
             with suppress(OSError):
-                while _room(disk) > but_bytes:
+                while _free_bytes(disk) > free_bytes:
                     file.write(bytes(size))
     try:
         yield
@@ -48,34 +48,34 @@ def full(disk: Path, *, but_bytes: int = 0) -> Iterator[None]:
         ballast.unlink()
 
 
-def _room(disk: Path) -> int:
+def _free_bytes(disk: Path) -> int:
     disk_space = os.statvfs(disk)
     return disk_space.f_bavail * disk_space.f_frsize
 
 
 def test_a_start_on_a_full_disk_reports_it_and_succeeds_once_there_is_space(
-    disk: Path, deployment: Deployment, tell: Tell
+    disk: Path, deployment: Deployment, report: Report
 ) -> None:
     home = disk / "headway"
     environ = {**deployment.environ, "HEADWAY_DATA_DIR": str(home)}
     del environ["DATABASE_URL"]
     group = ProcessGroup(environ=environ)
     try:
-        with full(disk, but_bytes=2 * MEGABYTE):
+        with full(disk, free_bytes=2 * MEGABYTE):
             failed = group.start("run", "--port", "0")
             assert failed.wait(PATIENCE_S) == 2
             line = group.until_output("No space left on device")
         assert "Traceback" not in line
         group.start("run", "--port", "0")
         group.until_output("Headway runs")
-        tell(f"it had said: {line}")
+        report(f"it printed: {line}")
     finally:
         group.stop()
 
 
 @pytest.mark.campaign
 def test_a_database_without_disk_space_is_reported_and_work_resumes_when_there_is(
-    disk: Path, valkey: EmbeddedValkey, tmp_path: Path, tell: Tell
+    disk: Path, valkey: EmbeddedValkey, tmp_path: Path, report: Report
 ) -> None:
     with own_database({}, disk / "own") as server, open_pool(server.dsn()) as pool:
         upgrade(pool, CLOCK)
@@ -92,9 +92,9 @@ def test_a_database_without_disk_space_is_reported_and_work_resumes_when_there_i
                     line = group.until_output("the database")
                 full_at = CLOCK.now()
                 pool.check()
-                day.live()
+                day.move_prices()
                 day.expire_leases_at(full_at)
-                tell(f"it had said: {line}; all settled {day.settle():.0f} s after")
+                report(f"it printed: {line}; all settled {day.settle():.0f} s after")
                 assert breaches(deployment) == []
             finally:
                 group.stop()

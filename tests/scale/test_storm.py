@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.scale.conftest import Tell, own_database
+from tests.scale.conftest import Report, own_database
 from tests.scale.deployment import CLOCK, open_deployment
 from tests.scale.storm import Storm
 from tests.scale.truth import breaches
@@ -25,11 +25,11 @@ WORKERS = 5
 CALLS_PER_MIN = 60
 
 
-# Slow enough that many are killed while a shop has their write and they have no reply.
+# Slow enough that many are killed after the shop has the write and before the reply.
 SLOW_S = (0.5, 1.5)
-# What a killed worker had begun counts until its lease is over: twice these, and half a minute.
+# A started call of a killed worker counts until its lease ends: twice these, and half a minute.
 PATIENCE = {f"HEADWAY_{name}_TIMEOUT_S": "10" for name in ("BOEING", "SHOPIFY", "PLATFORM")}
-# To repeat a storm, or to have a shorter one: the environment may name both.
+# Both can be set in the environment to repeat a storm or to shorten it.
 SEED = int(os.environ.get("STORM_SEED", "1"))
 LONG_S = int(os.environ.get("STORM_SECONDS", "600"))
 VALKEY_EVERY, POSTGRES_EVERY = 20, 75
@@ -39,7 +39,7 @@ SILENCE_S = 300
 
 
 @contextmanager
-def stormy(
+def start_storm(
     database: str, pool: ConnectionPool, folder: Path, valkey: EmbeddedValkey
 ) -> Iterator[Storm]:
     """Add sellers, and start workers."""
@@ -63,38 +63,38 @@ def stormy(
 # Five starts of a process each second need more than a processor, which others may need too.
 @pytest.mark.timeout(600)
 def test_a_worker_killed_every_second_for_a_minute_harms_nothing(
-    database: str, pool: ConnectionPool, tmp_path: Path, valkey: EmbeddedValkey, tell: Tell
+    database: str, pool: ConnectionPool, tmp_path: Path, valkey: EmbeddedValkey, report: Report
 ) -> None:
-    with stormy(database, pool, tmp_path / "vault", valkey) as storm:
-        storm.blow(60)
+    with start_storm(database, pool, tmp_path / "vault", valkey) as storm:
+        storm.run(60)
         recovery_s = storm.settle()
-        tell(f"{storm.figures()}; all settled {recovery_s:.0f} s after the last kill")
+        report(f"{storm.figures()}; all settled {recovery_s:.0f} s after the last kill")
         assert breaches(storm.deployment) == []
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(LONG_S + 900)
 def test_ten_minutes_of_kills_of_workers_broker_and_database_harm_nothing(
-    tmp_path: Path, valkey: EmbeddedValkey, tell: Tell
+    tmp_path: Path, valkey: EmbeddedValkey, report: Report
 ) -> None:
     with own_database({}, tmp_path / "own") as server, open_pool(server.dsn()) as pool:
         upgrade(pool, CLOCK)
 
-        def strike(beat: int) -> None:
-            if beat % VALKEY_EVERY == VALKEY_EVERY - 1:
+        def kill_server(second: int) -> None:
+            if second % VALKEY_EVERY == VALKEY_EVERY - 1:
                 with valkey.client() as client:
                     client.flushall()
                 valkey.kill()
                 valkey.start()
-            if beat % POSTGRES_EVERY == POSTGRES_EVERY - 1:
+            if second % POSTGRES_EVERY == POSTGRES_EVERY - 1:
                 server.stop(immediate=True)
                 server.start()
                 pool.check()
 
-        with stormy(server.dsn(), pool, tmp_path / "vault", valkey) as storm:
-            storm.expires_leases = False  # so that rescue is by silence alone
+        with start_storm(server.dsn(), pool, tmp_path / "vault", valkey) as storm:
+            storm.expires_leases = False  # so that rescue depends only on silence
             storm.group.patience_s = SILENCE_S
-            storm.blow(LONG_S, strike)
+            storm.run(LONG_S, kill_server)
             recovery_s = storm.settle()
-            tell(f"{storm.figures()}; all settled {recovery_s:.0f} s after the last kill")
+            report(f"{storm.figures()}; all settled {recovery_s:.0f} s after the last kill")
             assert breaches(storm.deployment) == []

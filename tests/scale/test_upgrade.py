@@ -1,4 +1,4 @@
-"""An upgrade without a stop: workers of two versions on one database, through both halves."""
+"""An upgrade without downtime: workers of two versions on one database, in both steps."""
 
 import shutil
 import signal
@@ -16,12 +16,12 @@ from headway.runners.valkey import EmbeddedValkey
 from headway.store.migrate import load
 
 PARTS = ("P0", "P1")
-# The new version calls a column by another name, on the way of every page that is pulled.
+# The new version renames a column that every pulled page uses.
 OLD_NAME, NEW_NAME = "rescue_count", "worker_losses"
-PRE = f"""-- pre: older code goes on with the old column.
+PRE = f"""-- pre: older code still uses the old column.
 ALTER TABLE sync_jobs ADD COLUMN {NEW_NAME} smallint NOT NULL DEFAULT 0;
 """
-POST = f"""-- post: nobody asks for the old column.
+POST = f"""-- post: no code uses the old column.
 ALTER TABLE sync_jobs DROP COLUMN {OLD_NAME};
 """
 READS, WRITES = "tick,fetch.boeing", "tick,push.shopify,pull.printify"
@@ -65,18 +65,20 @@ def new(celery_group: ProcessGroup, newer: Path) -> Iterator[ProcessGroup]:
 
 def start(group: ProcessGroup, *queues: str) -> None:
     """Start workers, each for some queues, and wait until they work."""
-    ready = works(group) + len(queues)
+    ready = count_working(group) + len(queues)
     for queue in queues:
         group.start("worker", "--concurrency", "2", "--queues", queue)
-    group.until(lambda: works(group) >= ready)
+    group.until(lambda: count_working(group) >= ready)
 
 
-def works(group: ProcessGroup) -> int:
+def count_working(group: ProcessGroup) -> int:
     return sum("Headway works as" in line for line in group.output)
 
 
-def ended(group: ProcessGroup, process: Child, *, is_reported: bool = False) -> tuple[int, str]:
-    """Wait for the end of a process, or bring it about; return its code, and what was said."""
+def wait_for_end(
+    group: ProcessGroup, process: Child, *, is_reported: bool = False
+) -> tuple[int, str]:
+    """Stop a process or wait for its end; return its exit code and its report."""
     if is_reported:
         process.send_signal(signal.SIGTERM)
     group.until_output(f"[{process.pid} ended]")
@@ -85,13 +87,13 @@ def ended(group: ProcessGroup, process: Child, *, is_reported: bool = False) -> 
 
 
 def pull(deployment: Deployment, watched: ProcessGroup) -> None:
-    """Let orders be pulled, and wait until they were; that writes the column of two names."""
+    """Make orders due and wait until they are pulled, which writes the renamed column."""
     asked_at = deployment.one("SELECT clock_timestamp()")
     pulled = "SELECT count(*) FROM sync_jobs WHERE kind = 'orders' AND completed_at >= %s"
     due = "UPDATE sync_jobs SET next_run_at = now() WHERE kind = 'orders' AND next_run_at > now()"
 
     def is_pulled() -> bool:
-        """Look; a run that was under way before is followed by another."""
+        """Return True if the job ran again; a run in progress is followed by another."""
         deployment.do(due)
         return bool(deployment.one(pulled, asked_at))
 
@@ -99,12 +101,12 @@ def pull(deployment: Deployment, watched: ProcessGroup) -> None:
 
 
 def reprice(deployment: Deployment, watched: ProcessGroup, price: str) -> None:
-    """Let prices change, and wait until the shop shows them."""
+    """Change prices, and wait until the shop shows them."""
     for sku in PARTS:
         deployment.catalog.stock(sku, price)
     deployment.do("UPDATE product_sync_schedule SET next_sync_at = now(), priority = 'manual'")
-    shown = Decimal(price) * Decimal("1.10")
-    watched.until(lambda: all(deployment.price("acme", sku) == shown for sku in PARTS))
+    shop_price = Decimal(price) * Decimal("1.10")
+    watched.until(lambda: all(deployment.price("acme", sku) == shop_price for sku in PARTS))
 
 
 def test_old_and_new_workers_share_the_work_until_the_last_old_one_is_gone(
@@ -112,7 +114,7 @@ def test_old_and_new_workers_share_the_work_until_the_last_old_one_is_gone(
 ) -> None:
     deployment.add_seller("acme", *PARTS)
     deployment.trade("acme", "P0", orders=1)
-    # The shop's points are for prices here: whoever pulls from it too would make them wait.
+    # The shop's points are reserved for prices here: a pull would make them wait.
     deployment.do("DELETE FROM sync_jobs WHERE platform <> 'printify'")
     newest = len(load())
     start(old, READS, WRITES)
@@ -120,28 +122,28 @@ def test_old_and_new_workers_share_the_work_until_the_last_old_one_is_gone(
     pull(deployment, old)
     reprice(deployment, old, "20")
 
-    code, output = ended(new, new.start("db", "upgrade", "--pre"))
+    code, output = wait_for_end(new, new.start("db", "upgrade", "--pre"))
     assert (code, f"is at migration {newest + 1}" in output) == (0, True), output
     assert "once every process is new, run: headway db upgrade" in output
     start(new, WRITES)
-    assert ended(old, writer, is_reported=True)[0] == 0
+    assert wait_for_end(old, writer, is_reported=True)[0] == 0
     pull(deployment, new)
     reprice(deployment, new, "30")  # read by the old one, written by the new one
 
     refused = new.start("db", "upgrade")
     start(new, READS)
-    code, output = ended(new, refused)
+    code, output = wait_for_end(new, refused)
     assert (code, "which cannot live with the new" in output) == (2, True), output
-    assert ended(old, reader, is_reported=True)[0] == 0
+    assert wait_for_end(old, reader, is_reported=True)[0] == 0
 
-    code, output = ended(new, new.start("doctor"))
+    code, output = wait_for_end(new, new.start("doctor"))
     assert "migrations  warn" in output, output
     assert "2 worker on" in output
-    code, output = ended(new, new.start("db", "upgrade"))
+    code, output = wait_for_end(new, new.start("db", "upgrade"))
     assert (code, f"is at migration {newest + 2}" in output) == (0, True), output
     late = old.start("worker")
     pull(deployment, new)
-    code, output = ended(old, late)
+    code, output = wait_for_end(old, late)
     assert (code, "install a newer headway" in output) == (3, True), output
     assert deployment.refusals == [0, 0, 0, 0]
     assert not [line for line in old.output + new.output if "the database refused" in line]

@@ -1,11 +1,11 @@
-"""Ten times the usual webhooks, over sockets: each is taken once, and many wake one job."""
+"""Ten times the usual webhooks, over sockets: each is stored once, and many wake one job."""
 
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
-from tests.scale.conftest import Tell
+from tests.scale.conftest import Report
 from tests.scale.deployment import CLOCK
 from tests.scale.storm import Storm
 from tests.scale.truth import breaches
@@ -16,7 +16,7 @@ from headway_lab.simulators.shopify.webhooks import Delivery
 ORDERS, COPIES, SENDERS = 150, 10, 24
 
 
-def test_a_flood_of_webhooks_is_taken_once_each_and_nothing_is_lost(day: Storm, tell: Tell) -> None:
+def test_each_webhook_of_a_flood_is_stored_once(day: Storm, report: Report) -> None:
     deployment, plain = day.deployment, day.group.environ
     day.group.environ = {**plain, "HEADWAY_SHOPIFY_CLIENT_SECRET": AppSecret().client_secret}
     day.group.start("api", "--port", "0")
@@ -49,7 +49,7 @@ def test_a_flood_of_webhooks_is_taken_once_each_and_nothing_is_lost(day: Storm, 
     runs = "SELECT count(*) FROM sync_jobs WHERE platform = 'shopify' AND kind = 'orders'"
     assert deployment.one(runs + " AND NOT is_backfill") == 2
     recovery_s = day.settle()
-    tell(
+    report(
         f"{len(deliveries)} webhooks of {ORDERS} orders in {took_s:.0f} s woke two jobs {woken}"
         f" times; all settled {recovery_s:.0f} s later"
     )

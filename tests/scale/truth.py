@@ -10,6 +10,7 @@ from headway.core.accounts.jobs import PlatformName
 from headway.operations.laws import BROKEN, LAWS
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.warehouse import Warehouse
+from headway_lab.platforms import ETSY, SHOPIFY
 from headway_lab.simulation.accounts.comparison import Rows, compare, keyed
 
 MARKUP = Decimal("1.10")
@@ -18,7 +19,7 @@ ETSY_PER_SECOND, PRINTIFY_PER_MIN = 10, 600
 
 
 def unshown(deployment: Deployment) -> list[str]:
-    """Return what some shop does not show as the supplier has it now."""
+    """Return the listings whose shop does not show the supplier's current state."""
     return [
         f"{seller}/{sku}: {view and view.price} is not {price}"
         for seller, sku in deployment.listed
@@ -29,13 +30,13 @@ def unshown(deployment: Deployment) -> list[str]:
 
 
 def unbooked(deployment: Deployment) -> list[str]:
-    """Return where our tables differ from the platforms' own books, row for row."""
+    """Return the rows in which our tables differ from the platforms' records."""
     problems: list[str] = []
     for account in ConnectedShops(deployment.pool).list():
-        true = _true(deployment, account.user_id, account.platform)
+        true = _expected_rows(deployment, account.user_id, account.platform)
         rows = Warehouse(deployment.pool).rows(account.id)
         different = compare(rows, true, horizon_at=account.horizon_at)
-        young = _young(true)
+        young = _not_yet_readable(true)
         missing = [row for row in different.missing if row not in young]
         problems_here = (*missing, *different.wrong, *different.extra)
         problems += [f"{account.user_id} on {account.platform}: {row}" for row in problems_here]
@@ -43,7 +44,7 @@ def unbooked(deployment: Deployment) -> list[str]:
 
 
 def breaches(deployment: Deployment) -> list[str]:
-    """Return what broke a law: by the logs of those outside, and by `headway check`."""
+    """Return the violations of laws by the simulators' logs and by `headway check`."""
     log = deployment.etsy.log
     most = {
         "supplier": (deployment.supplier.max_calls_in_window, deployment.calls_per_min),
@@ -67,20 +68,16 @@ def breaches(deployment: Deployment) -> list[str]:
     ]
 
 
-def _young(true: Rows) -> set[str]:
+def _not_yet_readable(true: Rows) -> set[str]:
     """Return the payments that are not read yet: Etsy's ledger is read up to a minute ago."""
     since = CLOCK.now() - LEDGER_LAG
     rows = keyed(true.get("payments", {})).items()
     return {f"payments {'/'.join(key)}" for key, row in rows if row["paid_at"] > since}
 
 
-def _true(deployment: Deployment, seller: str, platform: PlatformName) -> Rows:
-    if platform is PlatformName.SHOPIFY:
+def _expected_rows(deployment: Deployment, seller: str, platform: PlatformName) -> Rows:
+    if platform == SHOPIFY:
         return deployment.shops.truth(deployment.domain(seller))
-    number = deployment.shop_ids.get((seller, platform.value))
+    number = deployment.shop_ids.get((seller, platform))
     assert number is not None
-    return (
-        deployment.etsy.truth(number)
-        if platform is PlatformName.ETSY
-        else deployment.printify.truth(number)
-    )
+    return deployment.etsy.truth(number) if platform == ETSY else deployment.printify.truth(number)

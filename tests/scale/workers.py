@@ -18,7 +18,7 @@ class ProcessGroup:
     """Processes that do the work, and their output, line by line."""
 
     environ: Mapping[str, str] = field(repr=False)
-    # Where another version of headway is, if they are of that.
+    # Folder of another version of headway to run, if any.
     source: Path | None = None
     output: list[str] = field(default_factory=list)
     processes: list[Child] = field(default_factory=list)
@@ -38,7 +38,7 @@ class ProcessGroup:
         return process
 
     def until(self, condition: Callable[[], object]) -> None:
-        """Wait until it holds; it is checked again whenever a process prints something."""
+        """Wait until a condition holds; check it whenever a process prints something."""
         while not condition():
             try:
                 self.output.append(self._lines.get(timeout=self.patience_s))
@@ -51,11 +51,11 @@ class ProcessGroup:
         self.until(lambda: any(words in line for line in self.output))
         return next(line for line in self.output if words in line)
 
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> list[int]:
-        """End all that still run; return how each ended."""
+    def stop(self, signal_number: signal.Signals = signal.SIGTERM) -> list[int]:
+        """Stop all running processes; return their exit codes."""
         for process in self.processes:
             if process.poll() is None:
-                process.send_signal(how)
+                process.send_signal(signal_number)
         codes = [process.wait(self.patience_s) for process in self.processes]
         self.processes.clear()
         return codes

@@ -1,4 +1,4 @@
-"""Batons: one message under way for one subject, whatever is lost, late or delivered twice."""
+"""Dispatch leases: one message per subject, whatever is lost, late or delivered twice."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,11 +6,12 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.clock import SystemClock
-from headway.core.accounts.jobs import Account, DataKind, Job, JobType, PlatformName, Tier
+from headway.core.accounts.jobs import Account, DataKind, Job, JobType, Tier
 from headway.core.catalog.listings import SellerId
 from headway.core.dispatch import DispatchLease, PullClaim, Subject, Verb, subject_of
 from headway.core.limits.transitions import Permit
 from headway.store.dispatch import DispatchLeases
+from headway_lab.platforms import ETSY
 from headway_lab.virtual_clock import VirtualClock
 
 LIFE = timedelta(seconds=15)
@@ -20,7 +21,7 @@ AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PERMIT = Permit(id="t", keys=("a", "b"), wait_s=0.5, start_at=AT, position=2)
 JOB = Job(
     id="j",
-    account=Account(id="a", user_id=SellerId("acme"), platform=PlatformName.ETSY, shop="77"),
+    account=Account(id="a", user_id=SellerId("acme"), platform=ETSY, shop="77"),
     kind=DataKind.ORDERS,
     type=JobType.WEBHOOK,
     tier=Tier.PRO,
@@ -28,7 +29,7 @@ JOB = Job(
     cursor={"run": {"page": 3, "ids": ["1", "2"]}, "mark": None},
     started_at=AT,
     due_at=AT,
-    wanted=("o1", "o2"),
+    requested_ids=("o1", "o2"),
 )
 CLAIM = PullClaim(job=JOB, cursor={"x": 1}, day=PERMIT, permit=PERMIT, sent=3, waits_since=AT)
 
@@ -99,7 +100,7 @@ def test_a_worker_that_was_silent_and_replaced_can_neither_keep_nor_lay_down(
     clock.sleep(15)
     heir = take_up(dispatch_leases)
     assert dispatch_leases.keep([silent], life=LIFE) == 0
-    assert not dispatch_leases.rest(silent, wait=timedelta(hours=1), carried=PERMIT)
+    assert not dispatch_leases.rest(silent, wait=timedelta(hours=1), state=PERMIT)
     assert dispatch_leases.rest(heir, wait=timedelta(0))
 
 
@@ -108,29 +109,29 @@ def test_what_is_carried_arrives_as_it_was_in_one_hand_only(
     dispatch_leases: DispatchLeases, carried: Permit | PullClaim
 ) -> None:
     dispatch_lease = take_up(dispatch_leases)
-    assert dispatch_leases.rest(dispatch_lease, wait=timedelta(0), carried=carried)
-    assert take_up(dispatch_leases).carried == carried
+    assert dispatch_leases.rest(dispatch_lease, wait=timedelta(0), state=carried)
+    assert take_up(dispatch_leases).state == carried
     named = DispatchLease(subject=SHOP, fence=dispatch_lease.fence + 1)
     again = dispatch_leases.take_up(named, life=LIFE)
     assert again is not None
-    assert again.carried is None
+    assert again.state is None
 
 
 def test_what_another_version_carried_and_nobody_can_read_is_let_go(
     dispatch_leases: DispatchLeases, pool: ConnectionPool
 ) -> None:
-    dispatch_leases.rest(take_up(dispatch_leases), wait=timedelta(0), carried=PERMIT)
+    dispatch_leases.rest(take_up(dispatch_leases), wait=timedelta(0), state=PERMIT)
     with pool.connection() as connection:
         connection.execute("""UPDATE dispatch_leases SET carried = '{"shape": "of tomorrow"}'""")
-    assert take_up(dispatch_leases).carried is None
+    assert take_up(dispatch_leases).state is None
 
 
-def test_whoever_carries_something_is_woken_when_its_time_has_come(
+def test_a_subject_with_a_permit_is_woken_when_its_time_has_come(
     dispatch_leases: DispatchLeases, clock: VirtualClock
 ) -> None:
     assert dispatch_leases.next_in() is None
     dispatch_leases.rest(take_up(dispatch_leases, OTHER), wait=timedelta(0))
-    dispatch_leases.rest(take_up(dispatch_leases), wait=timedelta(seconds=30), carried=PERMIT)
+    dispatch_leases.rest(take_up(dispatch_leases), wait=timedelta(seconds=30), state=PERMIT)
     assert dispatch_leases.next_in() == timedelta(seconds=30)
     assert dispatch_leases.waking(limit=9) == []
     clock.sleep(31)

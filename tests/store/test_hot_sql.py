@@ -75,6 +75,9 @@ VALUES = {
     "now": NOW,
     "owner": "worker 1",
     "lease_until": LATER,
+    "is_progress": True,
+    "bursts": "{}",
+    "spacings": "{}",
     "id": FIRST_ID,
     "fence": 1,
     # pushes
@@ -83,6 +86,7 @@ VALUES = {
     "expired_before": NOW,
     "read_after": NOW,
     "guard_move": 0.5,
+    "storefront": "shopify",
     "locations": None,
     "forgets_locations": False,
     "keeps_lease": False,
@@ -167,8 +171,8 @@ def test_a_hot_statement_uses_the_indexes_its_comment_names(filled: Connection, 
 
 def test_the_check_fails_if_an_index_is_missing(filled: Connection) -> None:
     front = STORE / "timetable" / "sql" / "front.sql"
-    filled.execute("DROP INDEX product_sync_schedule_front")
-    assert missing_indexes(filled, front) == ["product_sync_schedule_front"]
+    filled.execute("DROP INDEX pauses_unmarked")
+    assert missing_indexes(filled, front) == ["pauses_unmarked"]
     filled.rollback()
     assert missing_indexes(filled, front) == []
 

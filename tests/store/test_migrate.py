@@ -236,6 +236,20 @@ def test_a_database_ahead_of_the_code_is_refused_with_advice(
     assert migrate.current(empty) == 2
 
 
+def test_a_database_from_before_the_baseline_is_refused_with_advice(
+    empty: ConnectionPool, clock: VirtualClock, folder: Path
+) -> None:
+    migrate.upgrade(empty, clock, folder=folder)
+    for act in (
+        lambda: migrate.upgrade(empty, clock),
+        lambda: migrate.downgrade(empty, clock, 0),
+        lambda: migrate.require_current(empty, "this database"),
+    ):
+        with pytest.raises(StoreError, match=r"\(2 migrations, .* first\).*to a new database,"):
+            act()
+    assert migrate.current(empty) == 2
+
+
 @pytest.fixture
 def halves(folder: Path) -> Path:
     """A rename in two halves: `pre` adds the new column, `post` drops the old one."""

@@ -136,7 +136,7 @@ def test_a_listing_paused_twice_goes_on_when_both_are_over(
     assert marked(ask) == set()
 
 
-def test_a_pause_that_runs_out_is_unmarked_by_the_next_round_and_told(
+def test_a_pause_that_runs_out_is_unmarked_by_the_next_round_and_is_an_event(
     pool: ConnectionPool, now: datetime, ask: Ask
 ) -> None:
     pauses = Pauses(pool)
@@ -144,7 +144,7 @@ def test_a_pause_that_runs_out_is_unmarked_by_the_next_round_and_told(
     pauses.pause(a_pause(ALL, now, until=now + HOUR), now)
     assert pauses.reconcile(now + HOUR / 2) == 0
     assert front(pool, now + HOUR) == {"b/P0", "b/P1", "b/P2"}, "over, and a round is to come"
-    assert pauses.standing(now + HOUR) == []
+    assert pauses.active(now + HOUR) == []
     assert pauses.reconcile(now + HOUR) == 3
     assert front(pool, now + HOUR) == EVERYBODY
     assert ask("SELECT count(*) FROM pauses") == [(0,)]
@@ -152,7 +152,7 @@ def test_a_pause_that_runs_out_is_unmarked_by_the_next_round_and_told(
     assert types == ["sync_paused", "sync_paused", "sync_resumed", "sync_resumed"]
 
 
-def test_whoever_dies_at_any_instant_leaves_enough_for_the_next_round(
+def test_a_crash_at_any_instant_leaves_enough_for_the_next_round(
     pool: ConnectionPool, now: datetime, ask: Ask
 ) -> None:
     pauses = Pauses(pool, batch=1, batches_max=1)
@@ -166,7 +166,7 @@ def test_whoever_dies_at_any_instant_leaves_enough_for_the_next_round(
     pauses.pause(a_pause(SELLER, now, **OF_A), now)
     while pauses.reconcile(now):
         pass
-    assert marked(ask) == {"a/P0", "a/P1", "a/P2"}, "paused anew half way"
+    assert marked(ask) == {"a/P0", "a/P1", "a/P2"}, "paused again half way"
     pauses.resume(SELLER, now=now, **OF_A)
     while pauses.reconcile(now):
         pass
@@ -183,7 +183,7 @@ def test_new_listings_of_a_paused_seller_come_marked(
     assert "b/NEW" not in marked(ask)
 
 
-def test_marks_wait_for_whoever_brings_new_listings(
+def test_marks_wait_for_a_transaction_that_adds_listings(
     pool: ConnectionPool, now: datetime, ask: Ask
 ) -> None:
     """Else what is brought by one who did not see the pause would never be marked."""
@@ -223,14 +223,14 @@ def test_what_is_in_call_settles_and_does_not_join_call_again(
     assert {listing.user_id for listing in claim(pool, now, "P1")} == {"b"}
 
 
-def test_whoever_pauses_again_replaces_the_first_and_one_that_is_over_is_refused(
+def test_a_second_pause_replaces_the_first_and_an_expired_one_is_refused(
     pool: ConnectionPool, now: datetime
 ) -> None:
     pauses = Pauses(pool)
     pauses.pause(a_pause(SELLER, now, **OF_A), now)
     second = Pause(kind=SELLER, since=now + HOUR, until=now + 2 * HOUR, actor="Bo", **OF_A)
     pauses.pause(second, now + HOUR)
-    assert pauses.standing(now + HOUR) == [second]
+    assert pauses.active(now + HOUR) == [second]
     with pytest.raises(InvalidError, match="an instant to come"):
         pauses.pause(second, now + 2 * HOUR)
 
@@ -243,8 +243,8 @@ def test_a_seller_sees_what_stops_it_and_no_other_sellers_pauses(
     others = a_pause(SELLER, now + 2 * HOUR, seller=SellerId("b"))
     for item in (*stops, others):
         pauses.pause(item, now)
-    assert pauses.standing(now, seller=SellerId("a")) == stops
-    assert pauses.standing(now) == [*stops, others]
+    assert pauses.active(now, seller=SellerId("a")) == stops
+    assert pauses.active(now) == [*stops, others]
 
 
 def test_the_guard_of_the_deadline_leaves_paused_listings_aside(
@@ -262,7 +262,7 @@ def test_the_guard_of_the_deadline_leaves_paused_listings_aside(
     assert markets.hurry(1, now + HOUR) == ["P0"]
 
 
-def test_an_end_that_nobody_made_is_not_told_under_the_name_of_whoever_came_by(
+def test_a_pause_that_expires_is_not_attributed_to_the_process_that_noticed_it(
     pool: ConnectionPool, now: datetime, ask: Ask
 ) -> None:
     Pauses(TenantPool(pool, actor="Ada")).pause(a_pause(SELLER, now, until=now + HOUR, **OF_A), now)

@@ -12,7 +12,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.errors import ConfigError, HeadwayError, StoreError
-from headway.store.pool import VERSION_MIN, SoloPool, guarded, open_pool
+from headway.store.pool import TIMEOUTS, VERSION_MIN, SoloPool, guarded, open_pool
 from headway.store.server.embedded import EmbeddedServer
 
 SECRET = "hunter2-and-more"
@@ -77,6 +77,56 @@ def test_a_transaction_that_raises_leaves_nothing(pool: ConnectionPool) -> None:
         assert conn.execute("SELECT count(*) FROM kept").fetchone() == (0,)
 
 
+def shown_timeouts(connection: psycopg.Connection) -> list[object]:
+    return [connection.execute(f"SHOW {name}").fetchone() for name in TIMEOUTS]
+
+
+@pytest.mark.parametrize("prepares", (False, True), ids=("pooler", "own server"))
+def test_every_transaction_is_ended_if_it_stays_idle_or_waits_for_a_lock(
+    database: str, *, prepares: bool
+) -> None:
+    limits = [(value,) for value in TIMEOUTS.values()]
+    with (
+        open_pool(database, prepares=prepares) as pool,
+        closing(SoloPool(database, prepares=prepares)) as solo,
+    ):
+        for lender in (pool, solo):
+            with lender.connection() as connection:
+                with connection.transaction():
+                    assert shown_timeouts(connection) == limits
+                    with connection.transaction():
+                        assert shown_timeouts(connection) == limits
+                if not prepares:  # a pooler lends this session to somebody else now
+                    assert shown_timeouts(connection) == [("0",), ("0",)]
+
+
+def lock_for(pool: ConnectionPool, setting: str) -> None:
+    with guarded(), pool.connection() as connection, connection.transaction():
+        connection.execute(f"SET LOCAL {setting}")
+        connection.execute("LOCK TABLE limiter IN ACCESS EXCLUSIVE MODE")
+
+
+def test_a_host_that_vanished_inside_a_transaction_frees_what_it_locked(database: str) -> None:
+    def vanish() -> None:
+        with pool.connection() as silent, silent.transaction():
+            silent.execute("SET LOCAL idle_in_transaction_session_timeout = '100ms'")
+            silent.execute("LOCK TABLE limiter IN ACCESS EXCLUSIVE MODE")
+            lock_for(pool, "timezone = 'UTC'")  # returns once the silent session was ended
+
+    with (
+        open_pool(database, size=2) as pool,
+        pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout),
+    ):
+        vanish()
+
+
+def test_a_lock_that_is_kept_too_long_is_an_error_with_advice(database: str) -> None:
+    with open_pool(database, size=2) as pool, pool.connection() as holder, holder.transaction():
+        holder.execute("LOCK TABLE limiter IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(StoreError, match="another process kept what this one needs"):
+            lock_for(pool, "lock_timeout = '50ms'")
+
+
 def test_instants_come_back_in_utc_whatever_zone_the_session_is_in(pool: ConnectionPool) -> None:
     instant = datetime(2026, 7, 1, 12, 30, 0, 123456, tzinfo=UTC)
     with pool.connection() as conn:
@@ -129,7 +179,7 @@ def test_what_a_solo_pools_borrower_left_unfinished_is_undone(database: str) -> 
             assert conn.execute("SELECT count(*) FROM kept").fetchone() == (0,)
 
 
-def test_guarded_turns_the_drivers_errors_into_one_line_and_leaves_others_alone(
+def test_guarded_converts_the_drivers_errors_to_one_line_and_leaves_others_alone(
     pool: ConnectionPool,
 ) -> None:
     with (

@@ -1,4 +1,4 @@
-"""What the screens are told: who boards and why not sooner, and honest counts at any size."""
+"""Status: what is in the next call and why not sooner, and exact counts at any size."""
 
 from datetime import datetime, timedelta
 
@@ -121,7 +121,7 @@ def test_spare_seats_are_borrowed_when_the_slack_is_used_up(
     ]
 
 
-def test_an_urgent_turn_waits_for_nothing_but_the_permit(
+def test_an_urgent_listing_waits_only_for_the_permit(
     pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     now = clock.now()
@@ -138,9 +138,9 @@ def test_a_pause_and_a_breaker_are_reasons_while_they_last(
     now = clock.now()
     add(pool, "URGENT", now, priority="manual")
     paused = PermitStatus(
-        free_at=now + MINUTE, paused_until=now + MINUTE, pause_reason="told to wait"
+        free_at=now + MINUTE, paused_until=now + MINUTE, pause_reason="rate limited"
     )
-    assert look(pool, now, paused).next_call.why is Why.TOLD_TO_WAIT
+    assert look(pool, now, paused).next_call.why is Why.RATE_LIMITED
     Breakers(pool).save(
         LIMIT_KEY, Breaker(failures=3, trips=1, open_until=now + HOUR, reason="503")
     )
@@ -204,13 +204,21 @@ def test_the_ledger_gives_budget_and_fill(pool: ConnectionPool, clock: VirtualCl
     call(timedelta(minutes=90), "sent", "boeing answered 500", [f"P{n}" for n in range(5)])
     call(timedelta(seconds=50), "unsent", None, None)
     call(timedelta(seconds=20), "begun", None, None)
-    seen = look(pool, now)
-    assert (seen.spent.minute_count, seen.spent.day_count, seen.spent.day_limit) == (1, 3, 2880)
-    assert seen.spent.fill == pytest.approx(0.75)
-    assert (seen.calls_per_hour[-1], seen.calls_per_hour[-2], seen.calls_per_hour[-3]) == (1, 1, 1)
-    assert [call.is_over for call in seen.calls] == [False, True, True, True, True]
-    assert [call.is_good for call in seen.calls] == [False, False, False, True, True]
-    assert seen.calls[-1].duration_s == 2
+    overview = look(pool, now)
+    assert (overview.spent.minute_count, overview.spent.day_count, overview.spent.day_limit) == (
+        1,
+        3,
+        2880,
+    )
+    assert overview.spent.fill == pytest.approx(0.75)
+    assert (
+        overview.calls_per_hour[-1],
+        overview.calls_per_hour[-2],
+        overview.calls_per_hour[-3],
+    ) == (1, 1, 1)
+    assert [call.is_over for call in overview.calls] == [False, True, True, True, True]
+    assert [call.is_good for call in overview.calls] == [False, False, False, True, True]
+    assert overview.calls[-1].duration_s == 2
 
 
 def test_a_large_table_is_sampled_and_says_so(pool: ConnectionPool, clock: VirtualClock) -> None:

@@ -1,4 +1,4 @@
-"""A client that asks a site in this very process, one request at a time."""
+"""A client for a site in this process, which sends one request at a time."""
 
 import asyncio
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ import httpx
 from fastapi import FastAPI
 
 
-class Asking:
-    """Somebody with headers of their own, at an address of their own."""
+class ApiClient:
+    """An HTTP client with its own headers and its own address."""
 
     def __init__(
         self,
@@ -23,13 +23,13 @@ class Asking:
         self._headers = headers
 
     def request(self, method: str, address: str, **more: Any) -> httpx.Response:
-        async def ask() -> httpx.Response:
+        async def send() -> httpx.Response:
             async with httpx.AsyncClient(
                 transport=self._transport, base_url="http://here.test", headers=self._headers
             ) as client:
                 return await client.request(method, address, **more)
 
-        return asyncio.run(ask())
+        return asyncio.run(send())
 
     get = partialmethod(request, "GET")
     post = partialmethod(request, "POST")

@@ -1,4 +1,4 @@
-"""A furnished room, its site, and those who ask there."""
+"""The sample deployment, its site and clients of each role."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,10 +7,10 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from psycopg_pool import ConnectionPool
-from tests.operations.room import ACME, Room, furnish
-from tests.web.api_requests import Asking
-from tests.web.keys import shown
-from tests.web.login_requests import OPS, Open
+from tests.operations.sample import ACME, SampleDeployment, create_sample
+from tests.web.api_requests import ApiClient
+from tests.web.keys import auth_headers
+from tests.web.login_requests import OPS, OpenSite
 
 from headway.app import build
 from headway.config import Settings
@@ -22,44 +22,44 @@ from headway_lab.virtual_clock import VirtualClock
 
 
 @pytest.fixture
-def room(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Room:
-    return furnish(pool, clock, tmp_path)
+def sample(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> SampleDeployment:
+    return create_sample(pool, clock, tmp_path)
 
 
 @pytest.fixture
-def site(room: Room) -> FastAPI:
-    return create(room.app, refresh_s=0)
+def site(sample: SampleDeployment) -> FastAPI:
+    return create(sample.app, refresh_s=0)
 
 
 @pytest.fixture
-def operator(site: FastAPI, pool: ConnectionPool) -> Asking:
-    return Asking(site, headers=shown(pool))
+def operator(site: FastAPI, pool: ConnectionPool) -> ApiClient:
+    return ApiClient(site, headers=auth_headers(pool))
 
 
 @pytest.fixture
-def seller(site: FastAPI, pool: ConnectionPool) -> Asking:
-    return Asking(site, headers=shown(pool, Role.SELLER, ACME))
+def seller(site: FastAPI, pool: ConnectionPool) -> ApiClient:
+    return ApiClient(site, headers=auth_headers(pool, Role.SELLER, ACME))
 
 
 @pytest.fixture
-def open_site(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[Open]:
-    """Serve a site with these settings; people live by the test's clock."""
+def open_site(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[OpenSite]:
+    """Serve a site with these settings; sessions use the test's clock."""
     started: list[tuple[SiteServer, httpx.Client]] = []
 
     def start(**settings: object) -> httpx.Client:
         app = build(Settings.model_validate({"data_dir": tmp_path, **settings}), clock, pool)
-        taken = listen("127.0.0.1", 0)
+        listener = listen("127.0.0.1", 0)
         proxies = app.settings.trusted_proxies
-        serving = SiteServer(create(app, wall=clock), taken, proxies=proxies)
-        serving.start()
-        client = httpx.Client(base_url=address(taken), timeout=20, trust_env=False)
-        started.append((serving, client))
+        server = SiteServer(create(app, real_time=clock), listener, proxies=proxies)
+        server.start()
+        client = httpx.Client(base_url=address(listener), timeout=20, trust_env=False)
+        started.append((server, client))
         return client
 
     yield start
-    for serving, client in started:
+    for server, client in started:
         client.close()
-        serving.stop()
+        server.stop()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Keys for tests: whoever shows one is let in."""
+"""API keys for tests."""
 
 from psycopg_pool import ConnectionPool
 
@@ -8,11 +8,11 @@ from headway.core.catalog.listings import SellerId
 from headway.store.access.keys import ApiKeys
 
 
-def shown(
+def auth_headers(
     pool: ConnectionPool, role: Role = Role.OPERATOR, seller: str | None = None
 ) -> dict[str, str]:
-    """Return the headers of somebody with a new key."""
-    whose = None if seller is None else SellerId(seller)
-    grant = AccessGrant(name=f"{role} {fresh_id()}", role=role, seller=whose)
+    """Create an API key; return the headers that authenticate with it."""
+    owner = None if seller is None else SellerId(seller)
+    grant = AccessGrant(name=f"{role} {fresh_id()}", role=role, seller=owner)
     _, secret = ApiKeys(pool).add_key(grant, now=SystemClock().now())
     return {"Authorization": f"Bearer {secret}"}

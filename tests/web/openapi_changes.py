@@ -1,17 +1,18 @@
-"""What a change of an OpenAPI document takes away from those who use the API."""
+"""Find breaking changes between two OpenAPI documents."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 Document = Mapping[str, Any]
 Schema = Mapping[str, Any]
 METHODS = {"get", "put", "post", "delete", "patch"}
-# A bound that is new or tighter refuses what was taken before.
+# A bound that is new or tighter refuses what was accepted before.
 LOWER, UPPER = ("minimum", "minLength", "minItems"), ("maximum", "maxLength", "maxItems")
 
 
 def breaking_changes(old: Document, new: Document) -> list[str]:
-    """Return everything that the new document takes away or newly demands."""
+    """Return everything that the new document removes or newly requires."""
     return [
         f"{method.upper()} {path}: {change}"
         for path, methods in old["paths"].items()
@@ -62,11 +63,11 @@ def _of_contents(
     before: Schema, after: Schema, where: str, comparison: "Comparison"
 ) -> Iterator[str]:
     for media, content in before.get("content", {}).items():
-        found = after.get("content", {}).get(media)
-        if found is None:
+        content_after = after.get("content", {}).get(media)
+        if content_after is None:
             yield f"{where}: {media} is gone"
         elif "schema" in content:
-            yield from comparison.of(content["schema"], found.get("schema", {}), where)
+            yield from comparison.of(content["schema"], content_after.get("schema", {}), where)
 
 
 class Comparison:
@@ -118,8 +119,14 @@ def _tighter(before: Schema, after: Schema, where: str) -> Iterator[str]:
         for name in names:
             if name in after and (name not in before or sign * (after[name] - before[name]) > 0):
                 yield f"{where}: {name} is now {after[name]}"
-    if "pattern" in after and after["pattern"] != before.get("pattern"):
+    is_other = "pattern" in after and after["pattern"] != before.get("pattern")
+    # A pattern in place of an enum takes nothing away if it matches every value.
+    if is_other and not _matches(after["pattern"], before.get("enum")):
         yield f"{where}: the pattern is another one"
+
+
+def _matches(pattern: str, values: Sequence[str] | None) -> bool:
+    return values is not None and all(re.search(pattern, value) for value in values)
 
 
 def _resolved(schema: Schema, document: Document) -> Schema:
@@ -133,10 +140,10 @@ def _alternatives(schema: Schema, document: Document) -> dict[str, Schema]:
     """Return the schema by type; several of the same type are one with all their fields."""
     kinds: dict[str, Schema] = {}
     for choice in schema.get("anyOf") or schema.get("oneOf") or [schema]:
-        found = _resolved(choice, document)
-        if "anyOf" in found:
-            kinds |= _alternatives(found, document)
+        resolved = _resolved(choice, document)
+        if "anyOf" in resolved:
+            kinds |= _alternatives(resolved, document)
         else:
-            kind = str(found.get("type", "object" if "properties" in found else "any"))
-            kinds[kind] = {**kinds.get(kind, {}), **found}
+            kind = str(resolved.get("type", "object" if "properties" in resolved else "any"))
+            kinds[kind] = {**kinds.get(kind, {}), **resolved}
     return kinds

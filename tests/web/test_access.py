@@ -1,4 +1,4 @@
-"""Who is let in: keys, sessions and the login, over a real server and a real database."""
+"""Authentication: keys, sessions and the login, over a real server and a real database."""
 
 import logging
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ import httpx
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.conftest import START
-from tests.web.api_requests import Asking
-from tests.web.login_requests import HOUR, KEYS, ME, OPS, Open, bearer, log_in, refused
+from tests.web.api_requests import ApiClient
+from tests.web.login_requests import HOUR, KEYS, ME, OPS, OpenSite, bearer, log_in, refused
 
 from headway.app import build
 from headway.clock import SystemClock
@@ -29,17 +29,17 @@ NEW_KEY = {"name": "ci", "role": "reader"}
 
 
 @pytest.fixture
-def site(open_site: Open) -> httpx.Client:
+def site(open_site: OpenSite) -> httpx.Client:
     return open_site()
 
 
-def test_nobody_is_told_how_to_get_in(site: httpx.Client, key: str) -> None:
-    answer = site.get(ME)
-    assert "headway key create" in refused(answer, 401)
-    assert answer.headers["www-authenticate"] == "Bearer"
+def test_a_request_without_a_valid_key_is_refused_with_a_hint(site: httpx.Client, key: str) -> None:
+    response = site.get(ME)
+    assert "headway key create" in refused(response, 401)
+    assert response.headers["www-authenticate"] == "Bearer"
     for wrong in ("", "Bearer", "Bearer hw_", f"Basic {key}", f"Bearer {key}0", f"Bearer{key}"):
-        said = refused(site.get(ME, headers={"Authorization": wrong}), 401)
-        assert key not in said
+        detail = refused(site.get(ME, headers={"Authorization": wrong}), 401)
+        assert key not in detail
     assert site.get(ME, headers=bearer(key)).json()["may"] == [
         "read", "write", "oversee", "operate",
     ]  # fmt: skip
@@ -49,7 +49,7 @@ def test_nobody_is_told_how_to_get_in(site: httpx.Client, key: str) -> None:
     assert site.get("/healthz").status_code == 200
 
 
-def test_a_key_that_is_over_or_revoked_is_nobody(
+def test_an_expired_or_revoked_key_is_refused(
     site: httpx.Client, access: ApiKeys, clock: VirtualClock
 ) -> None:
     grant = AccessGrant(name="brief", role=Role.READER, expires_at=clock.now() + HOUR)
@@ -62,16 +62,16 @@ def test_a_key_that_is_over_or_revoked_is_nobody(
     refused(site.get(ME, headers=bearer(brief)), 401)
 
 
-def test_a_browser_logs_in_with_a_key_under_a_new_session_and_out_again(
+def test_a_browser_logs_in_with_a_key_and_out_again(
     site: httpx.Client, key: str, pool: ConnectionPool
 ) -> None:
     form = site.get("/login?next=/parts")
     assert form.status_code == 200
     assert 'name="next" value="/parts"' in form.text
     site.cookies.set(COOKIE, "0" * 64)
-    answer = site.post("/login", data={"key": f" {key} ", "next": "/parts?q=a"})
-    assert answer.headers["location"] == "/parts?q=a"
-    cookie = answer.headers["set-cookie"].split(f"{COOKIE}=")[-1]
+    response = site.post("/login", data={"key": f" {key} ", "next": "/parts?q=a"})
+    assert response.headers["location"] == "/parts?q=a"
+    cookie = response.headers["set-cookie"].split(f"{COOKIE}=")[-1]
     assert {"HttpOnly", "Path=/", "SameSite=lax"} <= set(cookie.split("; "))
     assert "Secure" not in cookie
     site.cookies.clear()
@@ -90,7 +90,7 @@ def test_a_browser_logs_in_with_a_key_under_a_new_session_and_out_again(
     assert rows == (1,), "the one with which this began was never in the store"
 
 
-def test_where_it_goes_after_the_login_is_a_page_of_ours(site: httpx.Client, key: str) -> None:
+def test_the_login_redirects_only_to_pages_of_this_site(site: httpx.Client, key: str) -> None:
     for elsewhere in (
         "https://evil.example/",
         "//evil.example",
@@ -98,12 +98,12 @@ def test_where_it_goes_after_the_login_is_a_page_of_ours(site: httpx.Client, key
         "evil",
         "/\n/x",
     ):
-        answer = site.post("/login", data={"key": key, "next": elsewhere})
-        assert answer.headers["location"] == "/"
+        response = site.post("/login", data={"key": key, "next": elsewhere})
+        assert response.headers["location"] == "/"
 
 
-def test_a_session_is_over_in_time_and_with_its_key(
-    open_site: Open, access: ApiKeys, clock: VirtualClock
+def test_a_session_ends_after_its_time_and_with_its_key(
+    open_site: OpenSite, access: ApiKeys, clock: VirtualClock
 ) -> None:
     site = open_site(session_h=2)
     made, secret = access.add_key(OPS, now=clock.now())
@@ -115,22 +115,20 @@ def test_a_session_is_over_in_time_and_with_its_key(
     refused(site.get(ME), 401)
 
 
-def test_over_https_the_cookie_is_secure_and_browsers_are_told_to_stay(
-    open_site: Open, key: str
-) -> None:
+def test_over_https_the_cookie_is_secure_and_hsts_is_sent(open_site: OpenSite, key: str) -> None:
     plain = open_site()
     assert "strict-transport-security" not in plain.get("/login").headers
-    # As a proxy on this host tells it; uvicorn believes it from there alone.
-    behind = plain.post("/login", data={"key": key}, headers={"x-forwarded-proto": "https"})
-    assert "; Secure" in behind.headers["set-cookie"]
-    assert behind.headers["strict-transport-security"] == "max-age=31536000"
+    # As a proxy on this host sends it; uvicorn trusts the header only from there.
+    via_proxy = plain.post("/login", data={"key": key}, headers={"x-forwarded-proto": "https"})
+    assert "; Secure" in via_proxy.headers["set-cookie"]
+    assert via_proxy.headers["strict-transport-security"] == "max-age=31536000"
     public = open_site(public_url="https://headway.example")
-    answer = public.post("/login", data={"key": key})
-    assert "; Secure" in answer.headers["set-cookie"]
-    assert "strict-transport-security" in answer.headers
+    response = public.post("/login", data={"key": key})
+    assert "; Secure" in response.headers["set-cookie"]
+    assert "strict-transport-security" in response.headers
 
 
-def test_every_reply_has_the_headers_that_keep_others_out(site: httpx.Client) -> None:
+def test_every_response_has_the_security_headers(site: httpx.Client) -> None:
     for path in ("/login", ME, "/healthz", "/nowhere"):
         headers = site.get(path).headers
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
@@ -141,7 +139,7 @@ def test_every_reply_has_the_headers_that_keep_others_out(site: httpx.Client) ->
     assert "cache-control" not in site.get("/static/icon.svg").headers
 
 
-def test_a_write_of_a_session_needs_its_token_and_our_own_page(
+def test_a_write_with_a_session_needs_its_csrf_token_and_the_same_origin(
     site: httpx.Client, key: str
 ) -> None:
     token = log_in(site, key)
@@ -156,11 +154,11 @@ def test_a_write_of_a_session_needs_its_token_and_our_own_page(
         {"origin": "https://evil.example"},
         {"origin": "null"},
     ):
-        said = refused(site.post(KEYS, json=NEW_KEY, headers=ours | foreign), 403)
-        assert "another site" in said
+        detail = refused(site.post(KEYS, json=NEW_KEY, headers=ours | foreign), 403)
+        assert "another site" in detail
     own = {"origin": str(site.base_url).rstrip("/"), "sec-fetch-site": "same-origin"}
     assert site.post(KEYS, json=NEW_KEY, headers=ours | own).status_code == 201
-    # A key is shown by whoever sends it, so no page can make a browser do that.
+    # A browser never adds a key by itself, so another site cannot use one.
     named = {**NEW_KEY, "name": "second"}
     site.cookies.clear()
     assert site.post(KEYS, json=named, headers=bearer(key)).status_code == 201
@@ -170,36 +168,34 @@ def test_a_write_of_a_session_needs_its_token_and_our_own_page(
     )
 
 
-def test_wrong_logins_are_throttled_with_words_and_a_right_one_is_forgiven(
+def test_wrong_logins_are_throttled_and_a_right_one_resets_the_count(
     site: httpx.Client, key: str, clock: VirtualClock
 ) -> None:
     wrong = {"key": "hw_" + "0" * 64}
     for _ in range(TRIES_MAX - 1):
-        answer = site.post("/login", data=wrong)
-        assert answer.status_code == 401
-        assert "This API key is invalid" in answer.text
+        response = site.post("/login", data=wrong)
+        assert response.status_code == 401
+        assert "This API key is invalid" in response.text
     log_in(site, key)
     site.cookies.clear()
     for _ in range(TRIES_MAX):
         assert site.post("/login", data=wrong).status_code == 401
     for data in (wrong, {"key": key}):
-        answer = site.post("/login", data=data)
-        assert answer.status_code == 429
-        assert "Too many wrong logins from this address; try again in 15 minutes." in answer.text
-        assert answer.headers["retry-after"] == "900"
+        response = site.post("/login", data=data)
+        assert response.status_code == 429
+        assert "Too many wrong logins from this address; try again in 15 minutes." in response.text
+        assert response.headers["retry-after"] == "900"
     assert site.get("/login/" + "0" * 32).status_code == 429
     clock.sleep(900)
     log_in(site, key)
 
 
-def test_a_link_works_once_and_says_so_the_second_time(
-    site: httpx.Client, access: ApiKeys, clock: VirtualClock
-) -> None:
+def test_a_login_link_works_once(site: httpx.Client, access: ApiKeys, clock: VirtualClock) -> None:
     link = access.add_link(OPS, expires_at=clock.now() + HOUR, now=clock.now())
     ahead = site.get(f"/login/{link}", headers={"sec-purpose": "prefetch;prerender"})
     assert ahead.status_code == 503
-    answer = site.get(f"/login/{link}")
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    response = site.get(f"/login/{link}")
+    assert (response.status_code, response.headers["location"]) == (303, "/")
     assert site.get(ME).json() == {
         "name": "ops", "role": "operator", "seller": None,
         "may": ["read", "write", "oversee", "operate"],
@@ -214,16 +210,16 @@ def test_a_link_works_once_and_says_so_the_second_time(
     assert site.get(f"/login/{late}").status_code == 401
 
 
-def test_whoever_asks_too_often_is_told_to_wait_and_others_are_not(
-    open_site: Open, access: ApiKeys, key: str, clock: VirtualClock
+def test_the_request_limit_counts_each_key_separately(
+    open_site: OpenSite, access: ApiKeys, key: str, clock: VirtualClock
 ) -> None:
     site = open_site(requests_per_minute=3)
     other = access.add_key(AccessGrant(name="other", role=Role.READER), now=clock.now())[1]
     for _ in range(3):
         assert site.get(ME, headers=bearer(key)).status_code == 200
-    answer = site.get(ME, headers=bearer(key))
-    assert "more than 3 requests a minute" in refused(answer, 429)
-    assert answer.headers["retry-after"] == "20"
+    response = site.get(ME, headers=bearer(key))
+    assert "more than 3 requests a minute" in refused(response, 429)
+    assert response.headers["retry-after"] == "20"
     assert site.get(ME, headers=bearer(other)).status_code == 200
     clock.sleep(20)
     assert site.get(ME, headers=bearer(key)).status_code == 200
@@ -244,14 +240,14 @@ def test_a_body_that_is_too_large_is_not_read(site: httpx.Client, key: str) -> N
     assert site.post("/login", content=b"key=" + b"x" * 5000).status_code == 413
 
 
-def test_keys_are_made_listed_and_revoked_by_an_operator_alone(
+def test_only_an_operator_creates_lists_and_revokes_keys(
     site: httpx.Client, key: str, access: ApiKeys, clock: VirtualClock
 ) -> None:
     made = site.post(KEYS, json=NEW_KEY, headers=bearer(key)).json()
     assert made["key"].startswith(made["prefix"])
     listed = site.get(KEYS, headers=bearer(key))
     assert made["key"] not in listed.text
-    assert {each["name"] for each in listed.json()["keys"]} == {"ops", "ci"}
+    assert {key["name"] for key in listed.json()["keys"]} == {"ops", "ci"}
     refused(site.post(KEYS, json=NEW_KEY, headers=bearer(key)), 409)
     for wrong in (
         {"name": "x", "role": "seller"},
@@ -263,8 +259,8 @@ def test_keys_are_made_listed_and_revoked_by_an_operator_alone(
         refused(site.post(KEYS, json=wrong, headers=bearer(key)), 422)
     seller = AccessGrant(name="s", role=Role.SELLER, seller=SellerId("acme"))
     for grant in (seller, AccessGrant(name="r", role=Role.READER)):
-        _, theirs = access.add_key(grant, now=clock.now())
-        refused(site.get(KEYS, headers=bearer(theirs)), 403)
+        _, reader_key = access.add_key(grant, now=clock.now())
+        refused(site.get(KEYS, headers=bearer(reader_key)), 403)
     refused(site.delete(f"{KEYS}/nothing", headers=bearer(key)), 404)
 
 
@@ -292,28 +288,35 @@ def test_no_secret_is_ever_logged_shown_or_stored(
     site.cookies.clear()
     token = log_in(site, key)
     cookie = site.cookies[COOKIE]
-    shown = {CSRF_HEADER: token}
-    made = site.post(KEYS, json=NEW_KEY, headers=shown | {"Idempotency-Key": "once"}).json()["key"]
-    again = site.post(KEYS, json=NEW_KEY, headers=shown | {"Idempotency-Key": "once"})
+    csrf = {CSRF_HEADER: token}
+    made = site.post(KEYS, json=NEW_KEY, headers=csrf | {"Idempotency-Key": "once"}).json()["key"]
+    again = site.post(KEYS, json=NEW_KEY, headers=csrf | {"Idempotency-Key": "once"})
     assert again.headers["idempotency-replayed"] == "true"
     assert again.json()["key"] is None
     mangled = key[:-1] + "g"
-    answers = (
+    responses = (
         again,
         site.get(KEYS),
         site.get(ME, headers=bearer(mangled)),
         site.post("/login", data={"key": mangled}),
-        site.post(KEYS, json={**NEW_KEY, "expires_at": key}, headers=shown),
+        site.post(KEYS, json={**NEW_KEY, "expires_at": key}, headers=csrf),
     )
-    assert [each.status_code for each in answers] == [201, 200, 401, 401, 422]
+    assert [response.status_code for response in responses] == [201, 200, 401, 401, 422]
     clients = ("httpx", "httpcore")
-    logged = [each.getMessage() for each in caplog.records if not each.name.startswith(clients)]
-    texts += [*(each.text for each in answers), *logged, *capfd.readouterr(), *stored(pool)]
+    logged = [
+        record.getMessage() for record in caplog.records if not record.name.startswith(clients)
+    ]
+    texts += [
+        *(response.text for response in responses),
+        *logged,
+        *capfd.readouterr(),
+        *stored(pool),
+    ]
     for secret in (key[3:], mangled[3:], made[3:], cookie, token, link):
-        assert not any(secret in each for each in texts)
+        assert not any(secret in text for text in texts)
 
 
-def test_a_link_that_another_site_opens_is_not_used_up(
+def test_a_login_link_opened_by_another_site_is_not_used_up(
     site: httpx.Client, access: ApiKeys, key: str, clock: VirtualClock
 ) -> None:
     log_in(site, key)
@@ -324,39 +327,39 @@ def test_a_link_that_another_site_opens_is_not_used_up(
 
 
 @pytest.mark.parametrize("origin", ("http://[", "null", "//", "https://evil.test"))
-def test_whatever_a_browser_calls_its_origin_a_foreign_page_is_refused(
+def test_a_cross_site_request_is_refused_whatever_its_origin_header(
     site: httpx.Client, key: str, origin: str
 ) -> None:
     assert site.post("/login", data={"key": key}, headers={"origin": origin}).status_code == 403
 
 
-def test_hosts_that_a_socket_for_both_kinds_names_are_counted_one_by_one(
+def test_ipv4_mapped_addresses_are_counted_separately(
     pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
 ) -> None:
-    site = create(build(Settings(data_dir=tmp_path), clock, pool), wall=clock)
-    guessing = Asking(site, client=("::ffff:192.0.2.1", 50_000))
+    site = create(build(Settings(data_dir=tmp_path), clock, pool), real_time=clock)
+    guessing = ApiClient(site, client=("::ffff:192.0.2.1", 50_000))
     for _ in range(TRIES_MAX + 1):
         last = guessing.post("/login", data={"key": "hw_wrong"})
     assert last.status_code == 429
-    other = Asking(site, client=("::ffff:192.0.2.2", 50_000))
+    other = ApiClient(site, client=("::ffff:192.0.2.2", 50_000))
     assert other.post("/login", data={"key": "hw_wrong"}).status_code == 401
 
 
 def ends(lines: Iterator[str]) -> bool:
-    """Tell whether a stream ends before our patience does."""
+    """Return True if a stream ends within the timeout."""
     give_up_s = SystemClock().monotonic() + PATIENCE_S
     return all(SystemClock().monotonic() < give_up_s for _ in lines)
 
 
-def test_a_stream_ends_soon_after_its_key_was_revoked_or_its_browser_logged_out(
+def test_a_stream_ends_soon_after_a_revocation_or_a_logout(
     pool: ConnectionPool, access: ApiKeys, key: str, clock: VirtualClock, tmp_path: Path
 ) -> None:
     app = build(Settings(data_dir=tmp_path), clock, pool)
-    taken = listen("127.0.0.1", 0)
-    serving = SiteServer(create(app, wall=clock, refresh_s=0.02, ask_again_s=0.02), taken)
-    serving.start()
+    listener = listen("127.0.0.1", 0)
+    server = SiteServer(create(app, real_time=clock, refresh_s=0.02, ask_again_s=0.02), listener)
+    server.start()
     try:
-        with httpx.Client(base_url=address(taken), timeout=20, trust_env=False) as site:
+        with httpx.Client(base_url=address(listener), timeout=20, trust_env=False) as site:
             token = log_in(site, key)
             with site.stream("GET", "/live") as watched:
                 lines = watched.iter_lines()
@@ -370,11 +373,11 @@ def test_a_stream_ends_soon_after_its_key_was_revoked_or_its_browser_logged_out(
                 assert ends(lines)
             assert site.get("/live", headers=bearer(key)).status_code == 401
     finally:
-        serving.stop()
+        server.stop()
 
 
-def test_nobody_opens_streams_without_end(
-    open_site: Open, key: str, access: ApiKeys, clock: VirtualClock
+def test_the_number_of_open_streams_is_limited(
+    open_site: OpenSite, key: str, access: ApiKeys, clock: VirtualClock
 ) -> None:
     site = open_site()
     limits = httpx.Limits(max_connections=STREAMS_MAX + 10)

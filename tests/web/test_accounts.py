@@ -12,11 +12,11 @@ import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import TypeAdapter
 from tests.store.accounts.lane import Lane
-from tests.web.keys import shown
+from tests.web.keys import auth_headers
 
 from headway.app import build
 from headway.config import Settings
-from headway.core.accounts.jobs import JobStatus, PlatformName, Tier
+from headway.core.accounts.jobs import JobStatus, Tier
 from headway.core.catalog.listings import SellerId
 from headway.operations.accounts import AccountPage, QuotaList
 from headway.operations.jobs import JobPage
@@ -24,6 +24,7 @@ from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.job_list import JobView
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
+from headway_lab.platforms import ETSY, PRINTIFY
 from headway_lab.virtual_clock import VirtualClock
 
 NOBODY = "0b9f9c3e-6c93-4a3c-8a54-5d7b0a3d9f11"
@@ -37,87 +38,85 @@ def lane(pool: ConnectionPool, clock: VirtualClock) -> Lane:
 @pytest.fixture
 def api(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[httpx.Client]:
     app = build(Settings(data_dir=tmp_path, etsy_day_limit=100), clock, pool)
-    taken = listen("127.0.0.1", 0)
-    serving = SiteServer(create(app, refresh_s=0), taken)
-    serving.start()
+    listener = listen("127.0.0.1", 0)
+    server = SiteServer(create(app, refresh_s=0), listener)
+    server.start()
     try:
         with httpx.Client(
-            base_url=address(taken), headers=shown(pool), timeout=20, trust_env=False
+            base_url=address(listener), headers=auth_headers(pool), timeout=20, trust_env=False
         ) as client:
             yield client
     finally:
-        serving.stop()
+        server.stop()
 
 
-def refused(answer: httpx.Response, status: int) -> str:
-    """Return the detail of an expected refusal."""
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    return str(answer.json()["detail"])
+def refused(response: httpx.Response, status: int) -> str:
+    """Return the detail of an expected error response."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    return str(response.json()["detail"])
 
 
-def read(kind: Any, answer: httpx.Response) -> Any:
+def read(kind: Any, response: httpx.Response) -> Any:
     """Read a reply as the type that the operation returns."""
-    return TypeAdapter(kind).validate_json(answer.content)
+    return TypeAdapter(kind).validate_json(response.content)
 
 
 def jobs_at(api: httpx.Client, path: str, **params: Any) -> Sequence[JobView]:
-    answer = api.get(path, params=params)
-    assert answer.status_code == 200, answer.text
-    return read(JobPage, answer).jobs
+    response = api.get(path, params=params)
+    assert response.status_code == 200, response.text
+    return read(JobPage, response).jobs
 
 
 def test_accounts_are_listed_with_their_sellers_quotas(api: httpx.Client, lane: Lane) -> None:
     lane.connect()
-    seen = read(AccountPage, api.get("/api/accounts"))
-    assert len(seen.accounts) == 9
-    assert {(each.user_id, each.orders_max) for each in seen.sellers} == {
+    page = read(AccountPage, api.get("/api/accounts"))
+    assert len(page.accounts) == 9
+    assert {(seller.user_id, seller.orders_max) for seller in page.sellers} == {
         ("prime", 5000),
         ("grove", 1500),
         ("fern", 50),
     }
-    answer = api.get("/api/accounts", params={"seller": "fern", "platform": "etsy"})
-    (one,) = read(AccountPage, answer).accounts
+    response = api.get("/api/accounts", params={"seller": "fern", "platform": "etsy"})
+    (one,) = read(AccountPage, response).accounts
     assert (one.user_id, one.platform, one.tier) == ("fern", "etsy", "free")
 
 
-def test_jobs_come_in_the_order_in_which_they_run_each_with_a_reason(
-    api: httpx.Client, lane: Lane
-) -> None:
+def test_jobs_are_listed_in_their_order_with_reasons(api: httpx.Client, lane: Lane) -> None:
     lane.connect()
-    found = jobs_at(api, "/api/jobs", limit=5)
-    assert [each.place for each in found] == [1, 2, 3, 4, 5]
-    assert {each.user_id for each in found} == {"prime"}
-    assert all(each.reason for each in found)
-    assert {each.platform for each in jobs_at(api, "/api/jobs", platform="etsy")} == {"etsy"}
+    jobs = jobs_at(api, "/api/jobs", limit=5)
+    assert [job.place for job in jobs] == [1, 2, 3, 4, 5]
+    assert {job.user_id for job in jobs} == {"prime"}
+    assert all(job.reason for job in jobs)
+    assert {job.platform for job in jobs_at(api, "/api/jobs", platform="etsy")} == {"etsy"}
 
 
 @pytest.mark.parametrize("path", ("/api/jobs", "/api/accounts"))
-def test_lists_go_on_from_a_cursor_and_by_the_link(
+def test_lists_are_paged_by_cursor_and_by_link_header(
     api: httpx.Client, lane: Lane, path: str
 ) -> None:
     lane.connect()
     name = path.rpartition("/")[2]
-    whole = [each["id"] for each in api.get(path, params={"limit": 500}).json()[name]]
-    found, address = [], f"{path}?limit=4"
+    all_ids = [item["id"] for item in api.get(path, params={"limit": 500}).json()[name]]
+    ids, address = [], f"{path}?limit=4"
     while address:
-        answer = api.get(address)
-        found += [each["id"] for each in answer.json()[name]]
-        address = answer.links["next"]["url"] if answer.json()["next_cursor"] else ""
-    assert found == whole
-    assert len(whole) > 4
+        response = api.get(address)
+        ids += [item["id"] for item in response.json()[name]]
+        address = response.links["next"]["url"] if response.json()["next_cursor"] else ""
+    assert ids == all_ids
+    assert len(all_ids) > 4
     assert "begin without one" in refused(api.get(path, params={"cursor": "x"}), 422)
 
 
-def test_jobs_are_found_by_how_they_stand(api: httpx.Client, lane: Lane) -> None:
+def test_jobs_are_filtered_by_status_and_by_account(api: httpx.Client, lane: Lane) -> None:
     lane.connect()
     job, _ = lane.claim()
     (running,) = jobs_at(api, "/api/jobs", status="running")
     assert (running.id, running.state) == (job.id, "running")
     assert jobs_at(api, "/api/jobs", status="dead") == ()
-    theirs = jobs_at(api, f"/api/accounts/{job.account.id}/jobs")
-    assert theirs[0].id == job.id
-    assert {each.account_id for each in theirs} == {job.account.id}
+    account_jobs = jobs_at(api, f"/api/accounts/{job.account.id}/jobs")
+    assert account_jobs[0].id == job.id
+    assert {job.account_id for job in account_jobs} == {job.account.id}
 
 
 def test_a_job_is_explained_by_its_id(api: httpx.Client, lane: Lane) -> None:
@@ -132,8 +131,8 @@ def test_a_dead_job_is_revived_once(api: httpx.Client, lane: Lane) -> None:
     job, _ = lane.claim()
     settled = {"next_run_at": None, "retry_count": 5, "reason": "malformed", "now": lane.now}
     lane.jobs.settle(job, JobStatus.DEAD, **settled)  # type: ignore[arg-type]
-    answer = api.post(f"/api/jobs/{job.id}/revive")
-    assert read(JobView, answer).status == "queued"
+    response = api.post(f"/api/jobs/{job.id}/revive")
+    assert read(JobView, response).status == "queued"
     assert "is not dead" in refused(api.post(f"/api/jobs/{job.id}/revive"), 409)
 
 
@@ -164,40 +163,36 @@ def test_a_job_that_does_not_wait_is_not_made_due(
 
 def test_a_job_of_a_disconnected_account_waits_for_a_person(api: httpx.Client, lane: Lane) -> None:
     lane.connect(Tier.FREE)
-    ConnectedShops(lane.pool).disconnect(
-        SellerId("fern"), "revoked", platform=PlatformName.ETSY, now=lane.now
-    )
-    account = lane.accounts["fern", PlatformName.ETSY]
+    ConnectedShops(lane.pool).disconnect(SellerId("fern"), "revoked", platform=ETSY, now=lane.now)
+    account = lane.accounts["fern", ETSY]
     (first, *_) = jobs_at(api, f"/api/accounts/{account.id}/jobs")
     assert "revoked" in refused(api.post(f"/api/jobs/{first.id}/run"), 409)
 
 
 def test_quotas_come_with_their_curve_and_a_forecast(api: httpx.Client, lane: Lane) -> None:
     lane.connect()
-    answer = read(QuotaList, api.get("/api/quotas"))
-    (etsy,) = answer.quotas
+    response = read(QuotaList, api.get("/api/quotas"))
+    (etsy,) = response.quotas
     assert (etsy.platform, etsy.limit, etsy.left) == ("etsy", 100, 100)
     assert (len(etsy.hours), len(etsy.past), len(etsy.forecast.points)) == (24, 25, 25)
     assert "key" not in api.get("/api/quotas").json()["quotas"][0]
 
 
 @pytest.mark.parametrize("job", (NOBODY, "nonsense"))
-def test_what_is_not_there_is_not_found(api: httpx.Client, job: str) -> None:
+def test_an_unknown_job_is_not_found(api: httpx.Client, job: str) -> None:
     assert "no such job" in refused(api.get(f"/api/jobs/{job}"), 404)
     assert "no such job" in refused(api.post(f"/api/jobs/{job}/run"), 404)
     assert "no such job" in refused(api.post(f"/api/jobs/{job}/revive"), 404)
     assert "no such account" in refused(api.get(f"/api/accounts/{job}/jobs"), 404)
 
 
-def test_a_question_that_makes_no_sense_names_the_field(api: httpx.Client) -> None:
+def test_an_invalid_query_names_the_parameter(api: httpx.Client) -> None:
     assert "status" in refused(api.get("/api/jobs", params={"status": "asleep"}), 422)
     assert "platform" in refused(api.get("/api/accounts", params={"platform": "ebay"}), 422)
     assert "limit" in refused(api.get("/api/jobs", params={"limit": 0}), 422)
 
 
-def test_the_page_shows_accounts_queue_quota_and_what_needs_a_person(
-    api: httpx.Client, lane: Lane
-) -> None:
+def test_the_page_shows_accounts_queue_quota_and_dead_jobs(api: httpx.Client, lane: Lane) -> None:
     assert "No account is connected" in api.get("/accounts").text
     lane.connect()
     job, _ = lane.claim()
@@ -205,7 +200,7 @@ def test_the_page_shows_accounts_queue_quota_and_what_needs_a_person(
         job, JobStatus.DEAD, next_run_at=None, retry_count=5, reason="malformed", now=lane.now
     )
     ConnectedShops(lane.pool).disconnect(
-        SellerId("fern"), "the grant was revoked", platform=PlatformName.ETSY, now=lane.now
+        SellerId("fern"), "the grant was revoked", platform=ETSY, now=lane.now
     )
     trouble = html.unescape(api.get("/trouble").text)
     assert "The grant was revoked" in trouble
@@ -220,12 +215,10 @@ def test_the_page_shows_accounts_queue_quota_and_what_needs_a_person(
     assert (curve["limit"], len(curve["past"]), len(curve["next"])) == (100, 25, 25)
 
 
-def test_what_a_platform_says_is_text_on_the_page(api: httpx.Client, lane: Lane) -> None:
+def test_the_error_of_a_platform_is_escaped_on_the_page(api: httpx.Client, lane: Lane) -> None:
     lane.connect(Tier.FREE)
     hostile = "<script>alert(1)</script>"
-    ConnectedShops(lane.pool).disconnect(
-        SellerId("fern"), hostile, platform=PlatformName.PRINTIFY, now=lane.now
-    )
+    ConnectedShops(lane.pool).disconnect(SellerId("fern"), hostile, platform=PRINTIFY, now=lane.now)
     lane.ask("UPDATE connected_accounts SET title = %s", hostile)
     for path in ("/accounts", "/trouble"):
         page = api.get(path).text

@@ -1,4 +1,4 @@
-"""The API over a real database: looks, verbs, walls, and how trouble is told."""
+"""The API over a real database: queries, actions, tenant isolation and errors."""
 
 import csv
 import io
@@ -10,28 +10,39 @@ from urllib.parse import quote
 import httpx
 import pytest
 from fastapi import FastAPI
-from tests.operations.room import ACME, BEST, HELD, HOUR, ODD, PARKED, REFUSED, SHARED, THEIRS, Room
-from tests.web.api_requests import Asking
+from tests.operations.sample import (
+    ACME,
+    BEST,
+    BEST_ONLY,
+    HELD,
+    HOUR,
+    ODD_SKUS,
+    PARKED,
+    REFUSED,
+    SHARED,
+    SampleDeployment,
+)
+from tests.web.api_requests import ApiClient
 
 from headway.operations.history import audit
 from headway.web.audit import _chunks, _csv, _lines
 from headway.web.site import create
 
 
-def ok(answer: httpx.Response, status: int = 200) -> Any:
-    assert answer.status_code == status, answer.text
-    return answer.json()
+def ok(response: httpx.Response, status: int = 200) -> Any:
+    assert response.status_code == status, response.text
+    return response.json()
 
 
-def refused(answer: httpx.Response, status: int) -> str:
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.json()["status"] == status
-    return str(answer.json()["detail"])
+def refused(response: httpx.Response, status: int) -> str:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["status"] == status
+    return str(response.json()["detail"])
 
 
-def test_a_seller_is_shown_a_status_of_the_own_and_an_operator_everybodys(
-    operator: Asking, seller: Asking
+def test_a_seller_gets_its_own_status_and_an_operator_that_of_all(
+    operator: ApiClient, seller: ApiClient
 ) -> None:
     whole, own = ok(operator.get("/api/sync/status")), ok(seller.get("/api/sync/status"))
     assert (whole["counts"]["total"], own["counts"]["total"]) == (15, 13)
@@ -39,18 +50,18 @@ def test_a_seller_is_shown_a_status_of_the_own_and_an_operator_everybodys(
     assert own["next_call"]["seats_max"] == 10
 
 
-def test_listings_are_found_page_by_page_and_the_header_says_where_to_go_on(
-    operator: Asking,
+def test_listings_are_paged_with_a_link_header(
+    operator: ApiClient,
 ) -> None:
-    seen: list[str] = []
+    skus: list[str] = []
     address: str | None = "/api/sync/products?limit=4&seller=acme"
     while address:
-        answer = operator.get(address)
-        page = ok(answer)
-        seen += [each["sku"] for each in page["items"]]
-        address = answer.links.get("next", {}).get("url")
+        response = operator.get(address)
+        page = ok(response)
+        skus += [item["sku"] for item in page["items"]]
+        address = response.links.get("next", {}).get("url")
         assert (address is None) == (page["next_cursor"] is None)
-    assert sorted(seen) == sorted({HELD, PARKED, "P-3", SHARED, *ODD})
+    assert sorted(skus) == sorted({HELD, PARKED, "P-3", SHARED, *ODD_SKUS})
     (one,) = ok(operator.get("/api/sync/products", params={"q": "338109"}))["items"]
     assert (one["sku"], one["held_reason"]) == (HELD, "the price would rise by 127 %")
     (parked,) = ok(operator.get("/api/sync/products", params={"state": "parked"}))["items"]
@@ -59,10 +70,8 @@ def test_listings_are_found_page_by_page_and_the_header_says_where_to_go_on(
     assert "no seller" in refused(operator.get("/api/sync/products?seller=nobody"), 404)
 
 
-@pytest.mark.parametrize("sku", [sku for sku in ODD if sku != ".."])
-def test_a_part_number_comes_back_as_it_was_in_every_look_and_verb(
-    operator: Asking, sku: str
-) -> None:
+@pytest.mark.parametrize("sku", [sku for sku in ODD_SKUS if sku != ".."])
+def test_unusual_part_numbers_work_in_every_operation(operator: ApiClient, sku: str) -> None:
     word = quote(sku, safe="")
     for look in ("products", "explain"):
         (one,) = ok(operator.get(f"/api/sync/{look}/{word}"))["listings"]
@@ -77,29 +86,31 @@ def test_a_part_number_comes_back_as_it_was_in_every_look_and_verb(
     assert event["actor"].startswith("operator ")
 
 
-def test_what_is_held_is_listed_and_decided_with_who_and_why(operator: Asking, room: Room) -> None:
+def test_held_changes_are_listed_and_decided_with_actor_and_reason(
+    operator: ApiClient, sample: SampleDeployment
+) -> None:
     first = ok(operator.get("/api/sync/held?limit=1"))
     second = ok(operator.get(f"/api/sync/held?limit=1&cursor={first['next_cursor']}"))
     skus = {first["items"][0]["sku"], second["items"][0]["sku"]}
-    assert (skus, second["next_cursor"]) == ({HELD, THEIRS}, None)
+    assert (skus, second["next_cursor"]) == ({HELD, BEST_ONLY}, None)
     body = {"skus": [HELD], "reason": "yearly price list"}
     assert ok(operator.post("/api/sync/approve", json=body))["done"] == 1
-    (told,) = room.ask(
+    (event,) = sample.execute(
         "SELECT actor, error_message FROM sync_audit_log WHERE event_type = 'change_approved'"
     )
-    assert told[0].startswith("operator ")
-    assert told[1] == "yearly price list"
-    assert "say why" in refused(operator.post("/api/sync/approve", json={"all": True}), 422)
+    assert event[0].startswith("operator ")
+    assert event[1] == "yearly price list"
+    assert "give a reason" in refused(operator.post("/api/sync/approve", json={"all": True}), 422)
     both = {"all": True, "skus": [HELD]}
     assert "not both" in refused(operator.post("/api/sync/approve", json=both), 422)
     left = ok(operator.post("/api/sync/approve", json={"all": True, "reason": "why not"}))
     assert (left["done"], left["left"]) == (0, 1)
 
 
-def test_parts_are_revived_and_rolled_back(operator: Asking, room: Room) -> None:
+def test_parts_are_revived_and_rolled_back(operator: ApiClient, sample: SampleDeployment) -> None:
     assert ok(operator.post("/api/sync/revive", json={"skus": [PARKED]}))["done"] == 1
     assert ok(operator.post("/api/sync/revive", json={"all": True}))["listings"] == []
-    then = room.clock.now().isoformat()
+    then = sample.clock.now().isoformat()
     body = {"skus": [HELD], "to": then, "dry_run": True}
     assert ok(operator.post("/api/sync/rollback", json=body))["left"] == 1
     batch = {"since": then, "to": then}
@@ -109,31 +120,31 @@ def test_parts_are_revived_and_rolled_back(operator: Asking, room: Room) -> None
     assert refused(operator.post("/api/sync/rollback", json=naive), 422).startswith("to: ")
 
 
-def test_a_seller_neither_sees_nor_names_another(seller: Asking) -> None:
+def test_a_seller_cannot_reach_another_sellers_data(seller: ApiClient) -> None:
     for look in ("products", "explain", "history"):
-        said = refused(seller.get(f"/api/sync/{look}/{quote(THEIRS, safe='')}"), 404)
-        assert "best" not in said
-    assert "no listing" in refused(seller.post("/api/sync/reject", json={"skus": [THEIRS]}), 404)
+        detail = refused(seller.get(f"/api/sync/{look}/{quote(BEST_ONLY, safe='')}"), 404)
+        assert "best" not in detail
+    assert "no listing" in refused(seller.post("/api/sync/reject", json={"skus": [BEST_ONLY]}), 404)
     body = {"skus": [SHARED], "seller": "best"}
     assert "acme" in refused(seller.post("/api/sync/reject", json=body), 403)
     refused(seller.get("/api/sync/products?seller=best"), 403)
     for path in ("/api/limits", "/api/limits/ledger", "/api/quotas", "/api/runs", "/metrics"):
         refused(seller.get(path), 403)
-    assert {each["sku"] for each in ok(seller.get("/api/sync/held"))["items"]} == {HELD}
+    assert {item["sku"] for item in ok(seller.get("/api/sync/held"))["items"]} == {HELD}
     own = ok(seller.get("/api/alerts"))
     assert "best" not in json.dumps(own)
-    assert {"held", "parked"} <= {each["name"] for each in own["alerts"]}
+    assert {"held", "parked"} <= {alert["name"] for alert in own["alerts"]}
 
 
-def test_parts_are_paused_resumed_and_let_go_first(
-    operator: Asking, seller: Asking, room: Room
+def test_parts_are_paused_resumed_and_triggered(
+    operator: ApiClient, seller: ApiClient, sample: SampleDeployment
 ) -> None:
     body = {"kind": "listing", "skus": [SHARED], "seller": "acme", "reason": "recalled"}
     (made,) = ok(operator.post("/api/sync/pause", json=body))["pauses"]
     assert (made["seller"], made["sku"], made["until"]) == ("acme", SHARED, None)
     assert made["actor"].startswith("operator ")
-    assert [each["sku"] for each in ok(seller.get("/api/sync/pauses"))["pauses"]] == [SHARED]
-    assert "paused" in {each["name"] for each in ok(seller.get("/api/alerts"))["alerts"]}
+    assert [pause["sku"] for pause in ok(seller.get("/api/sync/pauses"))["pauses"]] == [SHARED]
+    assert "paused" in {alert["name"] for alert in ok(seller.get("/api/alerts"))["alerts"]}
     own = body | {"seller": None}
     assert "an operator paused it" in refused(seller.post("/api/sync/resume", json=own), 403)
     assert ok(operator.post("/api/sync/resume", json=body))["done"] == 1
@@ -142,13 +153,13 @@ def test_parts_are_paused_resumed_and_let_go_first(
     assert ok(operator.get("/api/sync/pauses"))["pauses"] == []
     for kind in ("all", "supplier"):
         assert kind in refused(seller.post("/api/sync/pause", json={"kind": kind}), 403)
-    late = {"kind": "all", "until": room.clock.now().isoformat()}
+    late = {"kind": "all", "until": sample.clock.now().isoformat()}
     assert "later than now" in refused(operator.post("/api/sync/pause", json=late), 422)
-    assert ok(seller.post("/api/sync/trigger", json={"skus": [ODD[0]]}))["done"] == 1
-    assert ok(seller.get(f"/api/sync/explain/{ODD[0]}"))["listings"][0]["priority"] == "manual"
+    assert ok(seller.post("/api/sync/trigger", json={"skus": [ODD_SKUS[0]]}))["done"] == 1
+    assert ok(seller.get(f"/api/sync/explain/{ODD_SKUS[0]}"))["listings"][0]["priority"] == "manual"
 
 
-def test_a_job_goes_by_its_name(operator: Asking, seller: Asking) -> None:
+def test_a_job_is_addressed_by_its_name(operator: ApiClient, seller: ApiClient) -> None:
     one = ok(operator.get("/api/jobs/best/etsy/orders"))
     assert (one["name"], one["user_id"]) == ("best/etsy/orders", BEST)
     assert ok(operator.post("/api/jobs/best/etsy/orders/run"))["place"] is not None
@@ -156,110 +167,123 @@ def test_a_job_goes_by_its_name(operator: Asking, seller: Asking) -> None:
     assert "no such job" in refused(seller.get("/api/jobs/best/etsy/orders"), 404)
 
 
-def test_limits_go_on_from_a_cursor_as_all_lists_do(operator: Asking, room: Room) -> None:
-    room.app.limiter.create([room.app.limit_key, "printify:200"])
+def test_limits_are_paged_by_cursor(operator: ApiClient, sample: SampleDeployment) -> None:
+    sample.app.limiter.create([sample.app.limit_key, "printify:200"])
     first = operator.get("/api/limits?limit=1")
-    assert [each["name"] for each in ok(first)["items"]] == ["boeing"]
+    assert [item["name"] for item in ok(first)["items"]] == ["boeing"]
     rest = ok(operator.get(first.links["next"]["url"]))
-    assert ([each["name"] for each in rest["items"]], rest["next_cursor"]) == (
+    assert ([item["name"] for item in rest["items"]], rest["next_cursor"]) == (
         ["printify:200"],
         None,
     )
     assert "cursor" in refused(operator.get("/api/limits?cursor=boeing"), 422)
 
 
-def test_the_timetable_shows_a_day_of_calls_behind_and_a_day_ahead(
-    operator: Asking, seller: Asking, room: Room
+def test_the_timetable_shows_the_calls_of_the_last_and_the_next_day(
+    operator: ApiClient, seller: ApiClient, sample: SampleDeployment
 ) -> None:
-    told = ok(operator.get("/api/sync/timetable"))
-    assert (len(told["planned"]), len(told["made"]), len(told["slots"])) == (24, 24, 24)
-    assert sum(told["slots"]) == sum(each["due"] for each in told["planned"]) == 14
-    assert sum(each["calls"] for each in told["planned"]) >= 2
-    assert told["made"][-1] == {"at": told["planned"][0]["at"], "calls": 0, "good": 0, "seats": 0}
-    assert told["now"] == room.clock.now().isoformat().replace("+00:00", "Z")
+    timetable = ok(operator.get("/api/sync/timetable"))
+    assert (len(timetable["planned"]), len(timetable["made"]), len(timetable["slots"])) == (
+        24,
+        24,
+        24,
+    )
+    assert sum(timetable["slots"]) == sum(hour["due"] for hour in timetable["planned"]) == 14
+    assert sum(hour["calls"] for hour in timetable["planned"]) >= 2
+    assert timetable["made"][-1] == {
+        "at": timetable["planned"][0]["at"],
+        "calls": 0,
+        "good": 0,
+        "seats": 0,
+    }
+    assert timetable["now"] == sample.clock.now().isoformat().replace("+00:00", "Z")
     refused(seller.get("/api/sync/timetable"), 403)
 
 
-def test_the_price_of_a_part_over_time_is_shown_for_each_who_lists_it(
-    operator: Asking, seller: Asking, room: Room
+def test_the_price_history_of_a_part_is_shown_for_each_seller(
+    operator: ApiClient, seller: ApiClient, sample: SampleDeployment
 ) -> None:
     for days, price in ((40, "100.00"), (9, "150.00"), (3, "125.00")):
-        at = room.clock.now() - timedelta(days=days)
-        told = {"list_price": price, "quantities": {"Miami": 3}}
-        room.event(ACME, SHARED, "price_changed", new_value=told, sync_timestamp=at)
-    shown = ok(operator.get(f"/api/sync/series/{SHARED}"))
-    assert [each["seller"] for each in shown["listings"]] == [ACME, BEST]
-    points = shown["listings"][0]["points"]
-    assert [each["supplier_price"] for each in points] == ["100.00", "150.00", "125.00"]
+        at = sample.clock.now() - timedelta(days=days)
+        supplier_quote = {"list_price": price, "quantities": {"Miami": 3}}
+        sample.add_event(ACME, SHARED, "price_changed", new_value=supplier_quote, sync_timestamp=at)
+    series = ok(operator.get(f"/api/sync/series/{SHARED}"))
+    assert [listing["seller"] for listing in series["listings"]] == [ACME, BEST]
+    points = series["listings"][0]["points"]
+    assert [point["supplier_price"] for point in points] == ["100.00", "150.00", "125.00"]
     assert points[0]["at"] == "2025-12-02T00:00:00Z", "what was known when the span begins"
-    assert {each["supplier_quantity"] for each in points} == {3}
+    assert {point["supplier_quantity"] for point in points} == {3}
     (own,) = ok(seller.get(f"/api/sync/series/{SHARED}?days=5"))["listings"]
     assert (own["seller"], len(own["points"])) == (ACME, 2)
-    assert ok(operator.get(f"/api/sync/series/{quote(ODD[6], safe='')}"))["listings"]
-    refused(seller.get(f"/api/sync/series/{THEIRS}"), 404)
+    assert ok(operator.get(f"/api/sync/series/{quote(ODD_SKUS[6], safe='')}"))["listings"]
+    refused(seller.get(f"/api/sync/series/{BEST_ONLY}"), 404)
 
 
-def test_the_calls_that_carried_a_part_are_no_sellers(
-    operator: Asking, seller: Asking, room: Room
+def test_only_an_operator_sees_the_calls_for_a_part(
+    operator: ApiClient, seller: ApiClient, sample: SampleDeployment
 ) -> None:
-    now = room.clock.now()
-    room.ask(
+    now = sample.clock.now()
+    sample.execute(
         "INSERT INTO call_ledger (permit_id, limit_key, owner, cost, begun_at, finished_at,"
         " lease_until,"
         " status, result, skus, seats_paid) VALUES (gen_random_uuid(), %s, 'w', 1, %s, %s, %s,"
         " 'sent', 'ok', %s, 10)",
-        *(room.app.limit_key, now - HOUR, now - HOUR, now, [SHARED, HELD]),
+        *(sample.app.limit_key, now - HOUR, now - HOUR, now, [SHARED, HELD]),
     )
     (call,) = ok(operator.get(f"/api/sync/calls/{SHARED}"))["calls"]
     assert (call["result"], call["seats_used"], call["seats_paid"]) == ("ok", 2, 10)
     assert ok(operator.get(f"/api/sync/calls/{REFUSED}"))["calls"] == []
     assert ok(seller.get(f"/api/sync/calls/{SHARED}"))["calls"] == []
-    refused(seller.get(f"/api/sync/calls/{THEIRS}"), 404)
+    refused(seller.get(f"/api/sync/calls/{BEST_ONLY}"), 404)
 
 
-def test_limits_the_ledger_and_freshness_are_shown(operator: Asking, room: Room) -> None:
-    room.app.limiter.create([room.app.limit_key])
+def test_limits_the_ledger_and_freshness_are_shown(
+    operator: ApiClient, sample: SampleDeployment
+) -> None:
+    sample.app.limiter.create([sample.app.limit_key])
     (limit,) = ok(operator.get("/api/limits"))["items"]
     assert (limit["name"], limit["gauges"][0]["limit"]) == ("boeing", 2)
     assert ok(operator.get("/api/limits/ledger")) == {"items": [], "next_cursor": None}
     assert "no such limit" in refused(operator.get("/api/limits/ledger?name=ebay"), 404)
-    room.app.freshness.sample(room.clock.now())
-    (sample,) = ok(operator.get("/api/sync/freshness"))["samples"]
-    assert sample["tiers"][0]["total"] == 15
+    sample.app.freshness.sample(sample.clock.now())
+    (freshness,) = ok(operator.get("/api/sync/freshness"))["samples"]
+    assert freshness["tiers"][0]["total"] == 15
 
 
-def test_the_audit_is_the_same_both_ways_and_no_cell_is_a_formula(
-    operator: Asking, seller: Asking, room: Room
+def test_the_audit_log_is_the_same_as_csv_and_jsonl_and_escapes_formulas(
+    operator: ApiClient, seller: ApiClient, sample: SampleDeployment
 ) -> None:
-    room.event(ACME, ODD[0], "sync_failed", error_message="=cmd|' /C calc'!A0")
-    answer = operator.get("/api/audit")
-    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
-    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    sample.add_event(ACME, ODD_SKUS[0], "sync_failed", error_message="=cmd|' /C calc'!A0")
+    response = operator.get("/api/audit")
+    assert response.headers["content-type"] == "text/csv; charset=utf-8"
+    rows = list(csv.DictReader(io.StringIO(response.text)))
     lines = [json.loads(line) for line in operator.get("/api/audit?format=jsonl").text.splitlines()]
-    assert [set(each) for each in lines] == [set(rows[0])] * len(rows)
-    assert [each["id"] for each in rows] == [each["id"] for each in lines]
-    assert {each["error"] for each in rows} == {"", "'=cmd|' /C calc'!A0"}
-    assert {each["error"] for each in lines} == {"", "=cmd|' /C calc'!A0"}
+    assert [set(line) for line in lines] == [set(rows[0])] * len(rows)
+    assert [row["id"] for row in rows] == [line["id"] for line in lines]
+    assert {row["error"] for row in rows} == {"", "'=cmd|' /C calc'!A0"}
+    assert {line["error"] for line in lines} == {"", "=cmd|' /C calc'!A0"}
     own = operator.get("/api/audit?kind=price_changed&seller=acme").text.splitlines()
     assert len(own) == 2
-    assert THEIRS not in seller.get("/api/audit?format=jsonl").text
-    later = room.clock.now().isoformat()
+    assert BEST_ONLY not in seller.get("/api/audit?format=jsonl").text
+    later = sample.clock.now().isoformat()
     none = operator.get("/api/audit", params={"until": later}).text
-    assert none.splitlines() == [answer.text.splitlines()[0]]
+    assert none.splitlines() == [response.text.splitlines()[0]]
 
 
-def test_an_export_whose_database_goes_away_says_so_in_its_last_line(room: Room) -> None:
-    room.ask(
+def test_an_export_ends_with_an_error_line_if_the_database_fails(
+    sample: SampleDeployment,
+) -> None:
+    sample.execute(
         "INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type)"
         " SELECT 'acme', 'A=B', %s, 'sync_failed' FROM generate_series(1, 1500)",
-        room.clock.now(),
+        sample.clock.now(),
     )
     for write in (_lines, _csv):
-        chunks = _chunks([], audit(room.operator, sku=ODD[0]), write, head="")
+        chunks = _chunks([], audit(sample.operator, sku=ODD_SKUS[0]), write, head="")
         read = next(chunks) + next(chunks)
-        room.ask("ALTER TABLE sync_audit_log RENAME TO gone")
+        sample.execute("ALTER TABLE sync_audit_log RENAME TO gone")
         read += "".join(chunks)
-        room.ask("ALTER TABLE gone RENAME TO sync_audit_log")
+        sample.execute("ALTER TABLE gone RENAME TO sync_audit_log")
         lines = read.splitlines()
         assert len(lines) == 1001
         assert "export_stopped" in lines[-1]
@@ -267,16 +291,16 @@ def test_an_export_whose_database_goes_away_says_so_in_its_last_line(room: Room)
         assert not [line for line in lines[:-1] if "export_stopped" in line]
 
 
-def test_a_run_is_asked_for_followed_and_cancelled(operator: Asking) -> None:
+def test_a_run_is_requested_followed_and_cancelled(operator: ApiClient) -> None:
     body = {"kind": "simulate", "products": 50, "days": 0.5, "policy": "rolling"}
-    answer = operator.post("/api/runs", json=body)
-    run = ok(answer, 202)
+    response = operator.post("/api/runs", json=body)
+    run = ok(response, 202)
     assert (run["status"], run["request"]["products"]) == ("queued", 50)
-    assert answer.headers["location"] == f"/api/runs/{run['id']}"
-    assert ok(operator.get(answer.headers["location"]))["progress"] == 0
-    assert [each["id"] for each in ok(operator.get("/api/runs"))["items"]] == [run["id"]]
-    assert ok(operator.delete(answer.headers["location"]))["status"] == "cancelled"
-    assert "cancelled" in refused(operator.delete(answer.headers["location"]), 409)
+    assert response.headers["location"] == f"/api/runs/{run['id']}"
+    assert ok(operator.get(response.headers["location"]))["progress"] == 0
+    assert [item["id"] for item in ok(operator.get("/api/runs"))["items"]] == [run["id"]]
+    assert ok(operator.delete(response.headers["location"]))["status"] == "cancelled"
+    assert "cancelled" in refused(operator.delete(response.headers["location"]), 409)
     large = {"kind": "simulate", "products": 20_000, "days": 60}
     assert "headway simulate" in refused(operator.post("/api/runs", json=large), 422)
     refused(operator.post("/api/runs", json={"kind": "destroy"}), 422)
@@ -285,69 +309,71 @@ def test_a_run_is_asked_for_followed_and_cancelled(operator: Asking) -> None:
     assert plan["request"]["products"] >= 1
 
 
-def test_health_needs_no_key_and_readiness_says_what_is_missing(site: FastAPI, room: Room) -> None:
-    nobody = Asking(site)
+def test_health_needs_no_key_and_readiness_says_what_is_missing(
+    site: FastAPI, sample: SampleDeployment
+) -> None:
+    nobody = ApiClient(site)
     assert ok(nobody.get("/healthz"))["status"] == "ok"
     assert ok(nobody.get("/readyz")) == {"is_ready": True, "reasons": []}
-    room.ask("DELETE FROM headway_migration WHERE version > 1")
+    sample.execute("DELETE FROM headway_migration WHERE version > 1")
     (reason,) = ok(nobody.get("/readyz"), 503)["reasons"]
     assert "headway db upgrade" in reason
 
 
-def test_metrics_name_no_part_and_no_seller_and_count_by_route(
-    operator: Asking, site: FastAPI
+def test_metrics_have_no_seller_or_part_labels_and_count_by_route(
+    operator: ApiClient, site: FastAPI
 ) -> None:
     operator.get(f"/api/sync/explain/{quote(HELD, safe='')}")
     operator.get("/nothing/here")
-    answer = operator.get("/metrics")
-    assert answer.headers["content-type"].startswith("text/plain")
-    text = answer.text
+    response = operator.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain")
+    text = response.text
     assert 'route="/api/sync/explain/{sku:path}",status="200"' in text
     assert 'headway_listings{state="parked"} 1.0' in text
     assert "headway_changes_held 2.0" in text
     assert "headway_database_up 1.0" in text
     for word in (HELD, "acme", "best", "nothing/here"):
         assert word not in text
-    refused(Asking(site).get("/metrics"), 401)
+    refused(ApiClient(site).get("/metrics"), 401)
 
 
-def test_metrics_are_open_on_this_host_only_if_so_set(room: Room) -> None:
-    settings = room.app.settings.model_copy(update={"metrics_open": True})
+def test_the_setting_for_open_metrics_applies_only_to_this_host(sample: SampleDeployment) -> None:
+    settings = sample.app.settings.model_copy(update={"metrics_open": True})
     site = create(
-        type(room.app)(
-            **{name: getattr(room.app, name) for name in room.app.__dataclass_fields__}
+        type(sample.app)(
+            **{name: getattr(sample.app, name) for name in sample.app.__dataclass_fields__}
             | {"settings": settings}
         )
     )
-    here = Asking(site, client=("127.0.0.1", 5000))
+    here = ApiClient(site, client=("127.0.0.1", 5000))
     assert here.get("/metrics").status_code == 200
     refused(here.get("/metrics", headers={"X-Forwarded-For": "10.0.0.1"}), 401)
-    refused(Asking(site, client=("10.0.0.1", 5000)).get("/metrics"), 401)
+    refused(ApiClient(site, client=("10.0.0.1", 5000)).get("/metrics"), 401)
 
 
-def test_what_is_not_there_is_told_as_a_problem_too(operator: Asking) -> None:
+def test_an_unknown_path_returns_a_problem(operator: ApiClient) -> None:
     assert "nothing here" in refused(operator.get("/api/nothing"), 404)
-    answer = operator.delete("/api/alerts")
-    refused(answer, 405)
-    assert answer.headers["allow"] == "GET"
+    response = operator.delete("/api/alerts")
+    refused(response, 405)
+    assert response.headers["allow"] == "GET"
     refused(operator.get("/api/sync/products/%00"), 422)
 
 
 TOO_LATE = "9999-12-31T23:59:59-12:00"
 
 
-def test_an_instant_that_nobody_could_read_back_is_refused_and_stops_no_round(
-    operator: Asking, seller: Asking, room: Room
+def test_a_time_out_of_range_is_refused_and_tick_still_works(
+    operator: ApiClient, seller: ApiClient, sample: SampleDeployment
 ) -> None:
-    wish = {"kind": "listing", "skus": [ODD[0]], "until": TOO_LATE}
-    assert refused(seller.post("/api/sync/pause", json=wish), 422).startswith("until: the year")
+    body = {"kind": "listing", "skus": [ODD_SKUS[0]], "until": TOO_LATE}
+    assert refused(seller.post("/api/sync/pause", json=body), 422).startswith("until: the year")
     new = {"name": "late", "role": "reader", "expires_at": TOO_LATE}
     assert refused(operator.post("/api/keys", json=new), 422).startswith("expires_at: the year")
     assert ok(operator.get("/api/sync/pauses"))["pauses"] == []
     ok(operator.get("/api/keys"))
-    room.app.tick().step()
+    sample.app.tick().step()
 
 
 @pytest.mark.parametrize("name", ("a\0b", "a\x1b[31mb", "a\nb", " a", "a\x7f"))
-def test_a_key_has_a_name_that_a_person_can_read(operator: Asking, name: str) -> None:
+def test_a_key_name_with_control_characters_is_refused(operator: ApiClient, name: str) -> None:
     assert refused(operator.post("/api/keys", json={"name": name, "role": "reader"}), 422)

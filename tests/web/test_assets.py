@@ -1,4 +1,4 @@
-"""What the page loads: ours or vendored, as recorded, and never from another host."""
+"""Assets of the page: our own or vendored as recorded, never from another host."""
 
 import hashlib
 import re
@@ -26,13 +26,13 @@ def test_a_vendored_file_is_what_the_manifest_says(record: list[str]) -> None:
     assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == expected
 
 
-def test_the_manifest_knows_every_vendored_file() -> None:
-    found = {path.name for path in VENDOR.iterdir()} - {"MANIFEST"}
-    assert found == {record[0] for record in RECORDS}
+def test_the_manifest_lists_every_vendored_file() -> None:
+    vendored = {path.name for path in VENDOR.iterdir()} - {"MANIFEST"}
+    assert vendored == {record[0] for record in RECORDS}
 
 
 @pytest.mark.parametrize("path", OURS, ids=lambda path: path.name)
-def test_nothing_of_ours_names_another_host(path: Path) -> None:
+def test_our_assets_refer_to_no_other_host(path: Path) -> None:
     text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
     without_comments = re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE)
     assert not re.search(r"(https?:)?//[a-z0-9]", without_comments), path

@@ -1,4 +1,4 @@
-"""The OpenAPI document is kept: whatever is sent, by whomever, the reply is one it promises."""
+"""Generated requests of every role: each response is one that the OpenAPI document allows."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +16,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 from tests.conftest import START, fresh_database
-from tests.operations.room import ACME, Room, furnish
-from tests.web.api_requests import Asking
-from tests.web.keys import shown
+from tests.operations.sample import ACME, SampleDeployment, create_sample
+from tests.web.api_requests import ApiClient
+from tests.web.keys import auth_headers
 
 from headway.cli.api import describe
 from headway.core.access import Role
@@ -40,22 +40,24 @@ KEPT = [
 
 
 @pytest.fixture(scope="module")
-def room(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    folder = tmp_path_factory.mktemp("room")
+def sample(
+    postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SampleDeployment]:
+    folder = tmp_path_factory.mktemp("sample")
     with fresh_database(postgres) as dsn, open_pool(dsn) as pool:
-        yield furnish(pool, VirtualClock(START), folder, requests_per_minute=1_000_000)
+        yield create_sample(pool, VirtualClock(START), folder, requests_per_minute=1_000_000)
 
 
 @pytest.fixture(scope="module")
-def site(room: Room) -> FastAPI:
-    return create(room.app, refresh_s=0)
+def site(sample: SampleDeployment) -> FastAPI:
+    return create(sample.app, refresh_s=0)
 
 
 DOCUMENT = describe()
 API = schemathesis.openapi.from_dict(DOCUMENT).include(path_regex="^/(api|healthz|readyz|metrics)")
-OPERATIONS = [each.ok() for each in API.get_all_operations()]
+OPERATIONS = [operation.ok() for operation in API.get_all_operations()]
 every_operation = pytest.mark.parametrize(
-    "operation", OPERATIONS, ids=[each.label for each in OPERATIONS]
+    "operation", OPERATIONS, ids=[operation.label for operation in OPERATIONS]
 )
 bounded = settings(
     max_examples=EXAMPLES,
@@ -71,60 +73,63 @@ bounded = settings(
 @pytest.mark.parametrize(
     ("role", "seller"), ((Role.OPERATOR, None), (Role.SELLER, ACME)), ids=("operator", "seller")
 )
-def test_whatever_is_sent_the_reply_is_one_that_was_promised(
-    operation: Any, role: Role, seller: str | None, room: Room, site: FastAPI
+def test_every_response_is_one_that_the_document_allows(
+    operation: Any, role: Role, seller: str | None, sample: SampleDeployment, site: FastAPI
 ) -> None:
-    key = shown(room.app.pool, role, seller)
+    key = auth_headers(sample.app.pool, role, seller)
 
     @bounded
     @given(case=operation.as_strategy())
-    def hold(case: schemathesis.Case) -> None:
-        _hold(case, site, key)
+    def check(case: schemathesis.Case) -> None:
+        _check(case, site, key)
 
-    hold()
+    check()
 
 
-def _hold(case: schemathesis.Case, site: FastAPI, key: dict[str, str]) -> None:
-    sent = case.as_transport_kwargs(base_url="http://here.test")
-    headers = {**dict(sent.pop("headers")), **key}
-    answer = Asking(site).request(
-        sent.pop("method"), sent.pop("url"), headers=headers, **_plain(sent)
+def _check(case: schemathesis.Case, site: FastAPI, key: dict[str, str]) -> None:
+    arguments = case.as_transport_kwargs(base_url="http://here.test")
+    headers = {**dict(arguments.pop("headers")), **key}
+    answer = ApiClient(site).request(
+        arguments.pop("method"), arguments.pop("url"), headers=headers, **_plain(arguments)
     )
     case.validate_response(answer, checks=KEPT)
 
 
-def _plain(sent: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in sent.items() if name in {"params", "json", "content"}}
+def _plain(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value for name, value in arguments.items() if name in {"params", "json", "content"}
+    }
 
 
-def test_every_body_and_reply_has_an_example_and_every_example_of_a_body_is_taken(
-    site: FastAPI, room: Room
+def test_every_body_and_response_has_an_example_and_example_bodies_are_accepted(
+    site: FastAPI, sample: SampleDeployment
 ) -> None:
-    told = site.openapi()
-    for operation in operations(told):
+    document = site.openapi()
+    for operation in operations(document):
         contents = [operation.get("requestBody", {}).get("content", {})]
         contents += [reply.get("content", {}) for reply in operation["responses"].values()]
         for content in contents:
-            for each in content.values():
-                assert "example" in each, operation["operationId"]
-    operator = Asking(site, headers=shown(room.app.pool))
-    for path, methods in told["paths"].items():
+            for media in content.values():
+                assert "example" in media, operation["operationId"]
+    operator = ApiClient(site, headers=auth_headers(sample.app.pool))
+    for path, methods in document["paths"].items():
         for method, operation in methods.items():
             body = operation.get("requestBody", {}).get("content", {}).get("application/json")
             if body is not None and path.startswith("/api/"):
                 address = path.replace("{sku}", "P-3").replace("{job}", "x")
+                address = address.replace("{upload}", "0" * 64).replace("{number}", "0")
                 answer = operator.request(method.upper(), address, json=body["example"])
                 assert answer.status_code != 422 or "not come yet" in answer.text, answer.text
 
 
-def test_the_reference_page_says_what_the_document_says() -> None:
+def test_the_reference_page_matches_the_document() -> None:
     page = Path(__file__).parents[2] / "docs/reference/api.md"
     assert page.read_text(encoding="utf-8") == reference(DOCUMENT), (
-        "write it anew: headway api --reference > docs/reference/api.md"
+        "regenerate it: headway api --reference > docs/reference/api.md"
     )
 
 
-def test_every_error_is_told_as_a_problem(site: FastAPI) -> None:
+def test_every_error_is_documented_as_a_problem(site: FastAPI) -> None:
     for operation in operations(site.openapi()):
         for status, reply in operation["responses"].items():
             if int(status) >= 400 and operation["operationId"] != "readyz_readyz_get":

@@ -1,4 +1,4 @@
-"""Panels that are watched: drawn once for all, who are woken by it; nobody looks by a timer."""
+"""Panels are drawn once for all viewers and wake them; no viewer polls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.operations.room import ACME, furnish
-from tests.web.test_live import NOW, READER, WRITER, Counting
+from tests.operations.sample import ACME, create_sample
+from tests.web.test_live import NOW, READER, WRITER, CountingFeed
 
 from headway.clock import SystemClock
 from headway.web.live import Drawing, Feed, PanelKey, Snapshot, ViewerRights
@@ -19,12 +19,12 @@ PATIENCE_S = 120
 
 
 @pytest.fixture
-def counting(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Counting:
-    return Counting(furnish(pool, clock, tmp_path))
+def counting_feed(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> CountingFeed:
+    return CountingFeed(create_sample(pool, clock, tmp_path))
 
 
 def run(feed: Feed, scenario: Callable[[Panels], Awaitable[None]]) -> None:
-    """Let a scenario happen in a loop of its own, and end what it began."""
+    """Run a scenario in its own event loop, and stop the panels at its end."""
 
     async def begin() -> None:
         closing = asyncio.Event()
@@ -38,35 +38,37 @@ def run(feed: Feed, scenario: Callable[[Panels], Awaitable[None]]) -> None:
 async def watch(
     panels: Panels, key: PanelKey, rights: ViewerRights, refreshes: int = PRIORITIES
 ) -> list[Drawing]:
-    """Watch a board until it was drawn so often."""
-    found: list[Drawing] = []
+    """Watch a panel until it was drawn this many times."""
+    drawings: list[Drawing] = []
     async with panels.watch(key, rights) as panel:
-        seen = panel.refreshes.count
-        while len(found) < refreshes:
-            seen = await panel.after(seen)
-            found.append(panel.drawings[rights])
-    return found
+        count = panel.refreshes.count
+        while len(drawings) < refreshes:
+            count = await panel.after(count)
+            drawings.append(panel.drawings[rights])
+    return drawings
 
 
-def quick(counting: Counting) -> Feed:
-    feed = counting.feed(SystemClock())  # type: ignore[arg-type]
+def quick(counting_feed: CountingFeed) -> Feed:
+    feed = counting_feed.feed(SystemClock())  # type: ignore[arg-type]
     feed.refresh_s = 0.05
     return feed
 
 
-def test_two_hundred_viewers_are_woken_by_the_same_drawing(counting: Counting) -> None:
+def test_two_hundred_viewers_are_woken_by_the_same_drawing(counting_feed: CountingFeed) -> None:
     async def scenario(panels: Panels) -> None:
         crowd = [watch(panels, NOW, WRITER) for _ in range(VIEWERS)]
-        found = await asyncio.gather(*crowd)
-        assert all(each == found[0] for each in found), "each sees what all see"
-        assert len({id(each) for each in found[0]}) == PRIORITIES, "and at each turn something new"
+        drawings = await asyncio.gather(*crowd)
+        assert all(drawing == drawings[0] for drawing in drawings), "all viewers see the same"
+        assert len({id(drawing) for drawing in drawings[0]}) == PRIORITIES, (
+            "and each refresh is new"
+        )
 
-    run(quick(counting), scenario)
-    assert len(counting.drawings) <= PRIORITIES + 1
-    assert len(counting.reads) <= PRIORITIES + 1
+    run(quick(counting_feed), scenario)
+    assert len(counting_feed.drawings) <= PRIORITIES + 1
+    assert len(counting_feed.reads) <= PRIORITIES + 1
 
 
-def test_panels_of_one_wall_share_a_read_and_those_of_another_do_not(counting: Counting) -> None:
+def test_panels_of_one_seller_share_a_read_and_sellers_do_not(counting_feed: CountingFeed) -> None:
     keys = [
         NOW,
         PanelKey(view="changes"),
@@ -77,21 +79,21 @@ def test_panels_of_one_wall_share_a_read_and_those_of_another_do_not(counting: C
     async def scenario(panels: Panels) -> None:
         await asyncio.gather(*(watch(panels, key, READER, refreshes=1) for key in keys))
 
-    run(quick(counting), scenario)
-    assert counting.reads.count(None) < len(keys) - 1
-    assert ACME in counting.reads
+    run(quick(counting_feed), scenario)
+    assert counting_feed.reads.count(None) < len(keys) - 1
+    assert ACME in counting_feed.reads
 
 
-def test_a_panel_that_nobody_watches_any_more_is_not_drawn(counting: Counting) -> None:
+def test_an_unwatched_panel_is_not_drawn(counting_feed: CountingFeed) -> None:
     async def scenario(panels: Panels) -> None:
         await watch(panels, NOW, WRITER, refreshes=1)
         assert (panels._panels, panels._scenes) == ({}, {})
 
-    run(quick(counting), scenario)
+    run(quick(counting_feed), scenario)
 
 
-def test_what_a_drawing_raises_reaches_whoever_watches(counting: Counting) -> None:
-    feed = quick(counting)
+def test_an_error_in_drawing_reaches_the_viewers(counting_feed: CountingFeed) -> None:
+    feed = quick(counting_feed)
 
     def broken(_key: PanelKey, _snapshot: Snapshot, _rights: ViewerRights) -> str:
         raise ZeroDivisionError

@@ -1,4 +1,4 @@
-"""`/connect/...` over a real server and a real database; the platform judges for itself."""
+"""`/connect/...` over a real server and a real database, with an independent platform."""
 
 import base64
 import hashlib
@@ -19,6 +19,7 @@ from pydantic import SecretStr
 from tests.conftest import HTTP_TIMEOUT_S
 
 from headway.app import App, build
+from headway.app.accounts import connect_account
 from headway.app.providers import shared_vault
 from headway.clock import fresh_secret
 from headway.config import Settings
@@ -28,14 +29,13 @@ from headway.core.limits.transitions import Quota, Resource
 from headway.errors import NotFoundError, PermanentError, ProviderError, TransientError
 from headway.providers.oauth import AuthorizedShop
 from headway.providers.tokens import TokenGrant
-from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway.store.accounts.oauth_flows import OAuthFlow, OAuthFlows
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
+from headway_lab.platforms import ETSY, SHOPIFY
 from headway_lab.virtual_clock import VirtualClock
 
-ETSY, SHOPIFY = PlatformName.ETSY, PlatformName.SHOPIFY
 DOMAIN = "one.myshopify.com"
 Execute = Callable[..., list[Any]]
 numbers = itertools.count(1)
@@ -43,7 +43,7 @@ numbers = itertools.count(1)
 
 @dataclass
 class Platform:
-    """A platform's consent page and token desk, as its documents say; it judges for itself."""
+    """A platform's consent page and token endpoint, written from its documentation."""
 
     name: PlatformName
     clock: VirtualClock
@@ -54,7 +54,7 @@ class Platform:
     fails: ProviderError | NotFoundError | None = None
 
     def agree(self, url: str) -> dict[str, str]:
-        """Let the person at this address agree; return the query of the way back."""
+        """Give consent at this URL; return the query of the redirect."""
         query = dict(parse_qsl(urlsplit(url).query))
         code = f"code-{next(numbers)}"
         self.codes[code] = query
@@ -72,10 +72,10 @@ class Platform:
         self.exchanged.append(code)
         if self.fails is not None:
             raise self.fails
-        asked = self.codes.pop(code, {})
+        consent = self.codes.pop(code, {})
         digest = hashlib.sha256(verifier.encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
-        if (asked.get("challenge"), asked.get("redirect_uri")) != (challenge, redirect_uri):
+        if (consent.get("challenge"), consent.get("redirect_uri")) != (challenge, redirect_uri):
             raise PermanentError("the code is not good", provider=self.name, status=400)
         now = self.clock.now()
         return TokenGrant(
@@ -89,15 +89,15 @@ class Platform:
         assert grant.access == "hush-access"
         return AuthorizedShop(shop=self.shop)
 
-    def find_title(self, grant: TokenGrant, found: AuthorizedShop) -> str:
-        assert (grant.access, found.shop) == ("hush-access", self.shop)
+    def find_title(self, grant: TokenGrant, shop: AuthorizedShop) -> str:
+        assert (grant.access, shop.shop) == ("hush-access", self.shop)
         return "Knots & <Ropes>"
 
-    def limit_key(self, found: AuthorizedShop) -> LimitKey:
-        return LimitKey(f"{self.name}:{found.shop}")
+    def limit_key(self, authorized: AuthorizedShop) -> LimitKey:
+        return LimitKey(f"{self.name}:{authorized.shop}")
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
 
 @dataclass
@@ -113,7 +113,7 @@ class World:
         flow = OAuthFlow(
             platform=platform,
             user_id=SellerId(seller),
-            shop=DOMAIN if platform is SHOPIFY else "",
+            shop=DOMAIN if platform == SHOPIFY else "",
             verifier=shared_vault(self.app.settings).encrypt(fresh_secret()),
         )
         until = self.clock.now() + timedelta(hours=1)
@@ -121,11 +121,11 @@ class World:
         return link_code
 
     def start(self, platform: PlatformName = ETSY, seller: str = "acme") -> str:
-        """Open the link; return where the platform's page is."""
-        asked = {"ticket": self.link_code(platform, seller), "seller": seller}
-        answer = self.api.get(f"/connect/{platform}", params=asked)
-        assert answer.status_code == 302, answer.text
-        return answer.headers["location"]
+        """Open the link; return the URL of the platform's page."""
+        params = {"ticket": self.link_code(platform, seller), "seller": seller}
+        response = self.api.get(f"/connect/{platform}", params=params)
+        assert response.status_code == 302, response.text
+        return response.headers["location"]
 
     def back(self, query: dict[str, str], platform: PlatformName = ETSY) -> httpx.Response:
         return self.api.get(f"/connect/{platform}/callback", params=query)
@@ -174,33 +174,33 @@ def world(make: Callable[..., World]) -> World:
     return make()
 
 
-def refused(answer: httpx.Response, status: int) -> str:
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"].startswith("text/html")
-    assert "hush" not in answer.text
-    return answer.text
+def refused(response: httpx.Response, status: int) -> str:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"].startswith("text/html")
+    assert "hush" not in response.text
+    return response.text
 
 
-def nothing(execute: Execute) -> bool:
+def is_empty(execute: Execute) -> bool:
     tables = ("connected_accounts", "credential", "sync_jobs")
-    return all(execute(f"SELECT count(*) FROM {each}") == [(0,)] for each in tables)
+    return all(execute(f"SELECT count(*) FROM {table}") == [(0,)] for table in tables)
 
 
 def test_a_shop_is_connected_with_its_jobs_and_its_tokens(world: World, execute: Execute) -> None:
     url = world.start()
     query = parse_qs(urlsplit(url).query)
     assert query["redirect_uri"] == [f"{world.api.base_url}connect/etsy/callback"]
-    answer = world.back(world.etsy.agree(url))
-    assert answer.status_code == 200
-    assert "connected: Knots &amp; &lt;Ropes&gt;" in answer.text
-    assert answer.headers["cache-control"] == "no-store"
+    response = world.back(world.etsy.agree(url))
+    assert response.status_code == 200
+    assert "connected: Knots &amp; &lt;Ropes&gt;" in response.text
+    assert response.headers["cache-control"] == "no-store"
     rows = "SELECT user_id, platform, shop, status, title FROM connected_accounts"
     assert execute(rows) == [("acme", "etsy", "77", "connected", "Knots & <Ropes>")]
     kinds = {row[0] for row in execute("SELECT kind FROM sync_jobs WHERE status = 'queued'")}
     assert kinds == {"orders", "listings", "payments"}
     vault = shared_vault(world.app.settings)
     stored = Credentials(world.app.pool).load(LimitKey("etsy:77"))
-    assert {each.name: vault.decrypt(each.secret) for each in stored} == {
+    assert {token.name: vault.decrypt(token.secret) for token in stored} == {
         "access": "hush-access", "refresh": "hush-refresh",
     }  # fmt: skip
     assert execute("SELECT count(*) FROM oauth_flows") == [(0,)]
@@ -208,13 +208,13 @@ def test_a_shop_is_connected_with_its_jobs_and_its_tokens(world: World, execute:
     assert len(calls) == 3, "the code, the shop, its name: each a call of the day"
 
 
-def test_the_cookie_is_for_this_flow_only_and_the_verifier_is_never_shown(
+def test_the_cookie_is_limited_to_the_flow_and_the_verifier_stays_secret(
     make: Callable[..., World], execute: Execute
 ) -> None:
     for public_url, is_secure in (("https://headway.example", True), ("http://x.example", False)):
         world = make(public_url)
-        answer = world.api.get("/connect/etsy", params={"ticket": world.link_code()})
-        cookie = answer.headers["set-cookie"]
+        response = world.api.get("/connect/etsy", params={"ticket": world.link_code()})
+        cookie = response.headers["set-cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=lax" in cookie
         assert "Path=/connect" in cookie
@@ -225,12 +225,12 @@ def test_the_cookie_is_for_this_flow_only_and_the_verifier_is_never_shown(
             "SELECT verifier FROM oauth_flows ORDER BY expires_at DESC LIMIT 1"
         )
         opened = shared_vault(world.app.settings).decrypt(bytes(verifier))
-        assert secret not in answer.headers["location"], "the platform sees only a digest"
-        assert opened not in answer.headers["location"] + cookie + bytes(verifier).decode()
+        assert secret not in response.headers["location"], "the platform sees only a digest"
+        assert opened not in response.headers["location"] + cookie + bytes(verifier).decode()
         execute("DELETE FROM oauth_flows")
 
 
-def test_without_a_good_link_code_nobody_goes_anywhere(world: World, execute: Execute) -> None:
+def test_an_invalid_link_code_is_refused(world: World, execute: Execute) -> None:
     used = world.link_code()
     world.api.get("/connect/etsy", params={"ticket": used})
     others = world.link_code(SHOPIFY)
@@ -243,14 +243,14 @@ def test_without_a_good_link_code_nobody_goes_anywhere(world: World, execute: Ex
         {"ticket": world.link_code(), "seller": "zenith"},
     ]
     old = world.link_code()
-    for asked in tries:
-        refused(world.api.get("/connect/etsy", params=asked), 403)
+    for params in tries:
+        refused(world.api.get("/connect/etsy", params=params), 403)
     world.clock.sleep(3601)
     refused(world.api.get("/connect/etsy", params={"ticket": old}), 403)
-    assert nothing(execute)
+    assert is_empty(execute)
 
 
-def test_another_browser_cannot_finish_what_this_one_began(world: World, execute: Execute) -> None:
+def test_another_browser_cannot_finish_the_flow(world: World, execute: Execute) -> None:
     query = world.etsy.agree(world.start())
     mine = hashlib.sha256(b"mine").hexdigest()
     tries = (
@@ -261,18 +261,18 @@ def test_another_browser_cannot_finish_what_this_one_began(world: World, execute
         (None, {**query, "state": "none"}, 403),
         ("mine", {**query, "state": "\u2603"}, 403),
     )
-    for secret, asked, status in tries:
+    for secret, params, status in tries:
         headers = {} if secret is None else {"cookie": f"headway_connect_etsy={secret}"}
         url = f"{world.api.base_url}connect/etsy/callback"
-        answer = httpx.get(
-            url, params=asked, headers=headers, timeout=HTTP_TIMEOUT_S, trust_env=False
+        response = httpx.get(
+            url, params=params, headers=headers, timeout=HTTP_TIMEOUT_S, trust_env=False
         )
-        refused(answer, status)
-    assert nothing(execute)
+        refused(response, status)
+    assert is_empty(execute)
     assert world.back(query).status_code == 200, "it is still there for who began it"
 
 
-def test_a_flow_ends_once_and_in_time(world: World, execute: Execute) -> None:
+def test_a_flow_finishes_once_and_before_it_expires(world: World, execute: Execute) -> None:
     query = world.etsy.agree(world.start())
     secret = world.api.cookies["headway_connect_etsy"]
     assert world.back(query).status_code == 200
@@ -291,8 +291,8 @@ def test_a_flow_ends_once_and_in_time(world: World, execute: Execute) -> None:
     assert len(world.etsy.exchanged) == 1
 
 
-def test_ten_returns_at_once_are_one(world: World) -> None:
-    world.etsy.calls_a_day = 12  # nine that ask in vain hold a permit each, for an instant
+def test_ten_concurrent_redirects_connect_once(world: World) -> None:
+    world.etsy.calls_a_day = 12  # nine refused requests hold a permit each, briefly
     query = world.etsy.agree(world.start())
     secret = world.api.cookies["headway_connect_etsy"]
     cookie = {"cookie": f"headway_connect_etsy={secret}"}
@@ -308,27 +308,29 @@ def test_ten_returns_at_once_are_one(world: World) -> None:
             )
             for _ in range(10)
         ]
-    codes = sorted(each.result().status_code for each in sent)
+    codes = sorted(future.result().status_code for future in sent)
     assert codes[0] == 200
     assert set(codes[1:]) <= {410, 503}
     assert len(world.etsy.exchanged) == 1
 
 
-def test_whoever_says_no_is_told_that_nothing_happened(world: World, execute: Execute) -> None:
+def test_a_denied_consent_changes_nothing(world: World, execute: Execute) -> None:
     state = world.etsy.agree(world.start())["state"]
-    answer = world.back({"error": "access_denied", "state": state})
-    assert "Nothing was connected" in refused(answer, 403)
-    assert nothing(execute)
+    response = world.back({"error": "access_denied", "state": state})
+    assert "Nothing was connected" in refused(response, 403)
+    assert is_empty(execute)
     assert execute("SELECT count(*) FROM oauth_flows") == [(0,)]
 
 
-def test_a_shop_of_another_seller_stays_theirs(world: World, execute: Execute) -> None:
+def test_a_shop_of_another_seller_is_not_taken_over(world: World, execute: Execute) -> None:
     now = world.clock.now()
-    ConnectedShops(world.app.pool).connect(SellerId("zenith"), "77", platform=ETSY, now=now)
-    answer = world.back(world.etsy.agree(world.start()))
-    assert "77 is the shop of zenith" in refused(answer, 409)
+    connect_account(world.app.pool, SellerId("zenith"), "77", platform=ETSY, now=now)
+    response = world.back(world.etsy.agree(world.start()))
+    assert "77 is the shop of zenith" in refused(response, 409)
     assert execute("SELECT user_id FROM connected_accounts") == [("zenith",)]
-    assert execute("SELECT count(*) FROM credential") == [(0,)], "no token of theirs is touched"
+    assert execute("SELECT count(*) FROM credential") == [(0,)], (
+        "the other seller's tokens are unchanged"
+    )
 
 
 @pytest.mark.parametrize(
@@ -343,19 +345,19 @@ def test_a_platform_that_fails_leaves_nothing_behind(
     world: World, execute: Execute, error: ProviderError | NotFoundError, status: int
 ) -> None:
     world.etsy.fails = error
-    answer = world.back(world.etsy.agree(world.start()))
-    assert str(error) in refused(answer, status)
-    assert nothing(execute)
+    response = world.back(world.etsy.agree(world.start()))
+    assert str(error) in refused(response, status)
+    assert is_empty(execute)
 
 
 def test_a_code_of_another_flow_is_refused_by_the_platform(world: World, execute: Execute) -> None:
-    theirs = world.etsy.agree(world.start())
+    foreign = world.etsy.agree(world.start())
     mine = world.etsy.agree(world.start())
-    refused(world.back({"code": theirs["code"], "state": mine["state"]}), 502)
-    assert nothing(execute)
+    refused(world.back({"code": foreign["code"], "state": mine["state"]}), 502)
+    assert is_empty(execute)
 
 
-def test_a_limit_that_is_used_up_lets_the_person_come_again(world: World, execute: Execute) -> None:
+def test_the_flow_can_be_retried_when_the_limit_is_used_up(world: World, execute: Execute) -> None:
     for _ in range(2):
         assert world.back(world.etsy.agree(world.start())).status_code == 200
     query = world.etsy.agree(world.start())
@@ -364,24 +366,24 @@ def test_a_limit_that_is_used_up_lets_the_person_come_again(world: World, execut
     assert execute("SELECT count(*) FROM oauth_flows") == [(1,)], "the visit is not used up"
 
 
-def test_a_limit_used_up_once_the_code_is_spent_asks_for_a_new_link(
+def test_a_limit_used_up_after_the_code_exchange_needs_a_new_link(
     world: World, execute: Execute
 ) -> None:
     world.etsy.calls_a_day = 1
-    answer = world.back(world.etsy.agree(world.start()))
-    assert "headway connect" in refused(answer, 503)
+    response = world.back(world.etsy.agree(world.start()))
+    assert "headway connect" in refused(response, 503)
     assert len(world.etsy.exchanged) == 1
-    assert nothing(execute)
+    assert is_empty(execute)
 
 
-def test_a_shop_whose_tokens_cannot_be_kept_is_not_connected(
+def test_a_shop_is_not_connected_if_its_tokens_cannot_be_stored(
     world: World, execute: Execute
 ) -> None:
     now = world.clock.now()
     shelf, until = Credentials(world.app.pool), now + timedelta(minutes=1)
     assert shelf.begin_refresh(LimitKey("etsy:77"), owner="x", now=now, lease_until=until)
-    answer = world.back(world.etsy.agree(world.start()))
-    assert "being refreshed" in refused(answer, 409)
+    response = world.back(world.etsy.agree(world.start()))
+    assert "being refreshed" in refused(response, 409)
     assert execute("SELECT status FROM connected_accounts") == [("disconnected",)]
     assert execute("SELECT count(*) FROM credential") == [(0,)]
 
@@ -391,7 +393,7 @@ def signed(query: dict[str, str]) -> dict[str, str]:
     return {**query, "hmac": hmac.digest(b"hush-app", text.encode(), "sha256").hex()}
 
 
-def test_a_shop_at_shopify_is_connected_only_by_shopifys_own_answer(
+def test_a_shopify_shop_needs_the_signed_redirect_of_shopify(
     world: World, execute: Execute
 ) -> None:
     url = world.start(SHOPIFY)
@@ -405,26 +407,26 @@ def test_a_shop_at_shopify_is_connected_only_by_shopifys_own_answer(
         refused(world.back(wrong, SHOPIFY), 403)
     for odd in ("evil.example", "one.myshopify.com.evil.example", ""):
         refused(world.back(signed({**query, "shop": odd}), SHOPIFY), 422)
-    assert nothing(execute)
+    assert is_empty(execute)
     assert not world.shopify.exchanged
     assert world.back(signed(query), SHOPIFY).status_code == 200
     rows = "SELECT user_id, platform, shop FROM connected_accounts"
     assert execute(rows) == [("acme", "shopify", DOMAIN)]
 
 
-def test_without_a_public_address_there_is_no_such_page(make: Callable[..., World]) -> None:
+def test_without_a_public_url_the_page_does_not_exist(make: Callable[..., World]) -> None:
     world = make("")
     assert world.api.get("/connect/etsy").status_code == 404
     assert world.api.get("/connect/etsy/callback").status_code == 404
 
 
-def test_a_public_address_that_is_none_is_named(make: Callable[..., World]) -> None:
+def test_an_invalid_public_url_is_reported(make: Callable[..., World]) -> None:
     world = make("headway.example")
-    answer = world.api.get("/connect/etsy", params={"ticket": world.link_code()})
-    assert "HEADWAY_PUBLIC_URL" in refused(answer, 503)
+    response = world.api.get("/connect/etsy", params={"ticket": world.link_code()})
+    assert "HEADWAY_PUBLIC_URL" in refused(response, 503)
 
 
-def test_the_database_being_down_is_told_on_a_page(world: World, pool: ConnectionPool) -> None:
+def test_a_database_outage_is_shown_on_a_page(world: World, pool: ConnectionPool) -> None:
     query = world.etsy.agree(world.start())
     pool.close()
     assert "database is down" in refused(world.back(query), 503)

@@ -1,4 +1,4 @@
-"""A seller's whole way through the simulated Etsy, over real HTTP: link, consent, shop, webhook."""
+"""Connect a shop at the simulated Etsy over real HTTP: link, consent, shop, webhook."""
 
 import contextlib
 from collections.abc import Iterator
@@ -16,7 +16,6 @@ from headway.app import App, build
 from headway.app.providers import shared_vault
 from headway.clock import SystemClock, fresh_secret
 from headway.config import Settings
-from headway.core.accounts.jobs import PlatformName
 from headway.core.accounts.pagination import PageRequest
 from headway.core.catalog.listings import SellerId
 from headway.providers.etsy.client import EtsyAccess, EtsyPlatform
@@ -25,6 +24,7 @@ from headway.store.accounts.credentials import Credentials
 from headway.store.accounts.oauth_flows import OAuthFlow, OAuthFlows
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
+from headway_lab.platforms import ETSY
 from headway_lab.simulators.etsy.simulator import EtsySimulator
 from headway_lab.simulators.transport import serve
 
@@ -64,16 +64,14 @@ def app(pool: ConnectionPool, tmp_path: Path, etsy: EtsySimulator) -> Iterator[A
 def link(app: App, seller: str = "acme") -> str:
     link_code, until = fresh_secret(), CLOCK.now() + timedelta(hours=1)
     verifier = shared_vault(app.settings).encrypt(fresh_secret())
-    flow = OAuthFlow(
-        platform=PlatformName.ETSY, user_id=SellerId(seller), shop="", verifier=verifier
-    )
+    flow = OAuthFlow(platform=ETSY, user_id=SellerId(seller), shop="", verifier=verifier)
     OAuthFlows(app.pool).open(flow, link_code=link_code, expires_at=until)
     query = urlencode({"seller": seller, "ticket": link_code})
     return f"{app.settings.public_url}connect/etsy?{query}"
 
 
-def walk(app: App) -> httpx.Response:
-    """Go where the browser of a person would who agrees, and return the last page."""
+def connect_in_browser(app: App) -> httpx.Response:
+    """Follow the redirects as a browser of a consenting user; return the last page."""
     with httpx.Client(trust_env=False, timeout=20) as browser:
         url = browser.get(link(app)).headers["location"]
         return browser.get(browser.get(url).headers["location"])
@@ -81,7 +79,7 @@ def walk(app: App) -> httpx.Response:
 
 def connector(app: App) -> EtsyPlatform:
     access = EtsyAccess(keystring="sim-keystring", shared_secret="sim-shared-secret")
-    account = ConnectedShops(app.pool).of_seller(SellerId("acme"), PlatformName.ETSY)
+    account = ConnectedShops(app.pool).of_seller(SellerId("acme"), ETSY)
     return EtsyPlatform(
         account.bare,
         url=app.settings.etsy_url,
@@ -95,10 +93,10 @@ def connector(app: App) -> EtsyPlatform:
 def test_a_seller_connects_a_shop_and_its_connector_finds_the_tokens(
     app: App, etsy: EtsySimulator
 ) -> None:
-    answer = walk(app)
-    assert answer.status_code == 200, answer.text
-    assert "connected: Mugs" in answer.text
-    account = ConnectedShops(app.pool).of_seller(SellerId("acme"), PlatformName.ETSY)
+    response = connect_in_browser(app)
+    assert response.status_code == 200, response.text
+    assert "connected: Mugs" in response.text
+    account = ConnectedShops(app.pool).of_seller(SellerId("acme"), ETSY)
     assert (account.shop, account.title, account.status) == ("77", "Mugs", "connected")
     with contextlib.closing(connector(app)) as worker:
         assert not worker.needs_token()
@@ -106,31 +104,33 @@ def test_a_seller_connects_a_shop_and_its_connector_finds_the_tokens(
         assert worker.read(ask).total == 0
 
 
-def test_every_call_of_the_way_is_one_that_etsy_counted(app: App, etsy: EtsySimulator) -> None:
-    walk(app)
+def test_etsy_counts_every_call_of_the_flow(app: App, etsy: EtsySimulator) -> None:
+    connect_in_browser(app)
     hour_ago = CLOCK.now() - timedelta(hours=1)
     ours = app.limiter.calls_since("etsy:sim-keystring", hour_ago)
     assert len(ours) == 3
     assert etsy.log.calls == 3
 
 
-def test_etsys_page_is_asked_for_what_we_read_and_nothing_else(app: App) -> None:
+def test_the_flow_requests_only_the_scopes_that_we_read(app: App) -> None:
     sent_on = httpx.get(link(app), timeout=HTTP_TIMEOUT_S, trust_env=False)
     url = sent_on.headers["location"]
-    asked = parse_qs(urlsplit(url).query)
-    assert asked["scope"] == ["transactions_r listings_r shops_r"]
-    assert asked["code_challenge_method"] == ["S256"]
-    assert len(asked["code_challenge"][0]) == 43
+    query = parse_qs(urlsplit(url).query)
+    assert query["scope"] == ["transactions_r listings_r shops_r"]
+    assert query["code_challenge_method"] == ["S256"]
+    assert len(query["code_challenge"][0]) == 43
 
 
-def test_a_webhook_that_etsy_signed_wakes_the_shop_that_was_connected(
+def test_a_signed_webhook_of_etsy_makes_a_job_of_the_shop_due(
     app: App, etsy: EtsySimulator
 ) -> None:
-    walk(app)
+    connect_in_browser(app)
     headers, body = etsy.hook("order.paid", 77, 4711)
     url = f"{app.settings.public_url}webhooks/etsy"
-    answer = httpx.post(url, content=body, headers=headers, timeout=HTTP_TIMEOUT_S, trust_env=False)
-    assert (answer.status_code, answer.json()) == (200, {"fate": "taken"})
+    response = httpx.post(
+        url, content=body, headers=headers, timeout=HTTP_TIMEOUT_S, trust_env=False
+    )
+    assert (response.status_code, response.json()) == (200, {"fate": "taken"})
     with app.pool.connection() as connection:
         woken = connection.execute(
             "SELECT kind FROM sync_jobs WHERE job_type = 'webhook_triggered' AND score = 13"

@@ -1,4 +1,4 @@
-"""Every section of the page after something has happened, or somebody has done something."""
+"""Sections of the page after events and actions."""
 
 import html
 import json
@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 from fastapi import FastAPI
 from psycopg_pool import ConnectionPool
-from tests.operations.room import ACME, HELD, THEIRS, Room
-from tests.web.api_requests import Asking
-from tests.web.keys import shown
+from tests.operations.sample import ACME, BEST_ONLY, HELD, SampleDeployment
+from tests.web.api_requests import ApiClient
+from tests.web.keys import auth_headers
 from tests.web.test_pages import PART, PATHS, panel, read
 
 from headway.clock import SystemClock
@@ -21,24 +21,24 @@ from headway.store.monitoring.processes import Presence, Processes
 
 
 @pytest.fixture
-def reader(site: FastAPI, pool: ConnectionPool) -> Asking:
-    return Asking(site, headers=shown(pool, Role.READER))
+def reader(site: FastAPI, pool: ConnectionPool) -> ApiClient:
+    return ApiClient(site, headers=auth_headers(pool, Role.READER))
 
 
-def test_a_seat_of_another_seller_says_so_and_no_more(
-    room: Room, operator: Asking, seller: Asking
+def test_a_seat_of_another_seller_shows_only_its_priority(
+    sample: SampleDeployment, operator: ApiClient, seller: ApiClient
 ) -> None:
-    room.ask("UPDATE product_sync_schedule SET priority = 'manual' WHERE user_id = 'best'")
-    assert THEIRS in read(operator, "/")
+    sample.execute("UPDATE product_sync_schedule SET priority = 'manual' WHERE user_id = 'best'")
+    assert BEST_ONLY in read(operator, "/")
     own = html.unescape(read(seller, "/"))
     assert "another seller's part" in own
     assert "Last calls" not in own, "the ledger is everybody's"
 
 
-def test_a_button_carries_what_its_request_needs(operator: Asking) -> None:
+def test_a_button_carries_the_body_of_its_request(operator: ApiClient) -> None:
     bodies = [
-        json.loads(html.unescape(each))
-        for each in re.findall(
+        json.loads(html.unescape(body))
+        for body in re.findall(
             r'data-verb="POST /api/sync/approve" data-body="([^"]+)"', read(operator, "/changes")
         )
     ]
@@ -48,11 +48,11 @@ def test_a_button_carries_what_its_request_needs(operator: Asking) -> None:
     assert answer.json()["listings"][0]["is_done"]
 
 
-def test_a_pause_is_on_every_section_with_who_since_and_until(
-    room: Room, operator: Asking, seller: Asking, reader: Asking
+def test_a_pause_is_shown_on_every_section_with_actor_and_times(
+    sample: SampleDeployment, operator: ApiClient, seller: ApiClient, reader: ApiClient
 ) -> None:
-    until = room.clock.now() + timedelta(hours=2)
-    pause(room.operator, PauseBody(kind=PauseKind.ALL, until=until, reason="stock-taking"))
+    until = sample.clock.now() + timedelta(hours=2)
+    pause(sample.operator, PauseBody(kind=PauseKind.ALL, until=until, reason="stock-taking"))
     for address in [*PATHS, PART]:
         text = read(operator, address)
         assert 'data-paused="yes"' in text
@@ -67,18 +67,18 @@ def test_a_pause_is_on_every_section_with_who_since_and_until(
 
 
 def test_keys_are_listed_without_the_keys_themselves(
-    operator: Asking, pool: ConnectionPool
+    operator: ApiClient, pool: ConnectionPool
 ) -> None:
-    secret = shown(pool, Role.SELLER, ACME)["Authorization"].removeprefix("Bearer ")
+    secret = auth_headers(pool, Role.SELLER, ACME)["Authorization"].removeprefix("Bearer ")
     text = read(operator, "/keys")
     assert "seller of acme" in text
     assert secret not in text
 
 
-def test_who_runs_is_shown_with_what_it_does_and_who_is_silent_stands_out(
-    operator: Asking, seller: Asking, pool: ConnectionPool
+def test_processes_are_listed_and_silent_ones_are_marked(
+    operator: ApiClient, seller: ApiClient, pool: ConnectionPool
 ) -> None:
-    assert 'id="processes"' not in read(operator, "/"), "nobody said so yet"
+    assert 'id="processes"' not in read(operator, "/"), "no process has reported yet"
     processes = Processes(pool)
     for number, verb in enumerate(("worker", "api")):
         processes.see(Presence(verb=verb, settings={}, host="one", pid=number), SystemClock())

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import TypeAdapter
-from tests.web.keys import shown
+from tests.web.keys import auth_headers
 
 from headway.app import build
 from headway.config import Settings
@@ -44,70 +44,70 @@ def connect(execute: Execute) -> Callable[[str], list[Any]]:
 @pytest.fixture
 def api(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[httpx.Client]:
     app = build(Settings(data_dir=tmp_path, shop_sku="base"), clock, pool)
-    taken = listen("127.0.0.1", 0)
-    serving = SiteServer(create(app), taken)
-    serving.start()
+    listener = listen("127.0.0.1", 0)
+    server = SiteServer(create(app), listener)
+    server.start()
     try:
         with httpx.Client(
-            base_url=address(taken), headers=shown(pool), timeout=20, trust_env=False
+            base_url=address(listener), headers=auth_headers(pool), timeout=20, trust_env=False
         ) as client:
             yield client
     finally:
-        serving.stop()
+        server.stop()
 
 
-def problem(answer: httpx.Response, status: int) -> str:
-    """Return the detail of an expected refusal."""
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    told = answer.json()
-    assert set(told) == {"title", "status", "detail"}
-    return str(told["detail"])
+def problem(response: httpx.Response, status: int) -> str:
+    """Return the detail of an expected problem."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    document = response.json()
+    assert set(document) == {"title", "status", "detail"}
+    return str(document["detail"])
 
 
-def test_parts_are_asked_for_and_followed(
+def test_parts_are_requested_and_followed(
     api: httpx.Client, execute: Execute, connect: Callable[[str], object]
 ) -> None:
     connect("acme")
-    answer = api.post(PATH, json={"part_numbers": ["WF1=K3", "AN 960/10L", "WF1=K3 "]})
-    assert answer.status_code == 202
-    asked = BATCH.validate_json(answer.content)
-    assert [(part.sku, part.shop_sku) for part in asked.parts] == [
+    response = api.post(PATH, json={"part_numbers": ["WF1=K3", "AN 960/10L", "WF1=K3 "]})
+    assert response.status_code == 202
+    requested = BATCH.validate_json(response.content)
+    assert [(part.sku, part.shop_sku) for part in requested.parts] == [
         ("WF1=K3", "WF1"),
         ("AN 960/10L", "AN 960/10L"),
     ]
-    assert asked.counts == {"requested": 2}
-    assert {each.place for each in asked.parts} == {1, 2}
-    assert all(each.expected_at for each in asked.parts)
+    assert requested.counts == {"requested": 2}
+    assert {part.place for part in requested.parts} == {1, 2}
+    assert all(part.expected_at for part in requested.parts)
     execute("UPDATE product_staging SET status = 'normalized' WHERE shop_sku = 'WF1'")
-    seen = BATCH.validate_json(api.get(f"{PATH}/{asked.batch_id}").content)
-    assert seen.counts == {"requested": 1, "normalized": 1}
-    (normal,) = (each for each in seen.parts if each.status == "normalized")
+    progress = BATCH.validate_json(api.get(f"{PATH}/{requested.batch_id}").content)
+    assert progress.counts == {"requested": 1, "normalized": 1}
+    (normal,) = (part for part in progress.parts if part.status == "normalized")
     assert normal.note == "waiting to be created in the shop"
 
 
-def test_asking_twice_makes_nothing_twice(
+def test_a_repeated_request_creates_nothing(
     api: httpx.Client, execute: Execute, connect: Callable[[str], object]
 ) -> None:
     connect("acme")
     for _ in range(2):
-        asked = api.post(PATH, json={"part_numbers": ["A", "B"], "seller": "acme"})
-        assert asked.status_code == 202
-        batch_id = asked.json()["batch_id"]
+        response = api.post(PATH, json={"part_numbers": ["A", "B"], "seller": "acme"})
+        assert response.status_code == 202
+        batch_id = response.json()["batch_id"]
     assert execute("SELECT count(*) FROM product_staging") == [(2,)]
     assert len(api.get(f"{PATH}/{batch_id}").json()["parts"]) == 2
 
 
-def test_a_collision_is_told_by_name_and_the_others_go_on(
+def test_a_sku_collision_is_reported_and_the_other_parts_go_on(
     api: httpx.Client, execute: Execute, connect: Callable[[str], object]
 ) -> None:
     connect("acme")
-    answer = api.post(PATH, json={"part_numbers": ["A=1", "A=2", "B"]})
-    assert answer.status_code == 202
-    assert answer.json()["counts"] == {"refused": 2, "requested": 1}
-    assert "A=2 would have the same shop SKU A" in answer.json()["parts"][0]["note"]
-    said = problem(api.post(PATH, json={"part_numbers": ["A=1", "A=2"]}), 409)
-    assert said.startswith("no part could be taken: A=1: A=2 would have the same shop SKU A")
+    response = api.post(PATH, json={"part_numbers": ["A=1", "A=2", "B"]})
+    assert response.status_code == 202
+    assert response.json()["counts"] == {"refused": 2, "requested": 1}
+    assert "A=2 would have the same shop SKU A" in response.json()["parts"][0]["note"]
+    detail = problem(api.post(PATH, json={"part_numbers": ["A=1", "A=2"]}), 409)
+    assert detail.startswith("no part could be taken: A=1: A=2 would have the same shop SKU A")
     assert execute("SELECT sku FROM product_staging") == [("B",)]
 
 
@@ -136,39 +136,39 @@ def test_a_malformed_request_names_the_field(
     ("body", "header"),
     ((b"", "json"), (b"{", "json"), (b"[1]", "json"), (b'{"part_numbers": ["A"]}', "x-form")),
 )
-def test_a_body_that_is_no_object_is_told_how_to_be_one(
+def test_a_body_that_is_not_an_object_is_refused(
     api: httpx.Client, body: bytes, header: str
 ) -> None:
-    answer = api.post(PATH, content=body, headers={"content-type": f"application/{header}"})
-    said = "body: send a JSON object, with the header content-type: application/json"
-    assert problem(answer, 422) == said
+    response = api.post(PATH, content=body, headers={"content-type": f"application/{header}"})
+    expected = "body: send a JSON object, with the header content-type: application/json"
+    assert problem(response, 422) == expected
 
 
 @pytest.mark.parametrize(
     "body", (b"", b"{", b'{"part_numbers": ["\\ud800"]}', b'{"part_numbers": ["\\u0000"]}', b"[1]")
 )
-def test_no_body_whatsoever_is_our_fault(api: httpx.Client, body: bytes) -> None:
-    answer = api.post(PATH, content=body, headers={"content-type": "application/json"})
-    problem(answer, 422)
+def test_no_body_causes_a_server_error(api: httpx.Client, body: bytes) -> None:
+    response = api.post(PATH, content=body, headers={"content-type": "application/json"})
+    problem(response, 422)
 
 
-def test_a_form_of_another_site_asks_for_nothing(
+def test_a_form_of_another_site_is_refused(
     api: httpx.Client, execute: Execute, connect: Callable[[str], object]
 ) -> None:
     connect("acme")
     body = b'{"part_numbers": ["A"]}'
-    answer = api.post(PATH, content=body, headers={"content-type": "text/plain"})
-    assert answer.status_code == 422
+    response = api.post(PATH, content=body, headers={"content-type": "text/plain"})
+    assert response.status_code == 422
     assert execute("SELECT count(*) FROM product_staging") == [(0,)]
 
 
-def test_without_a_shop_the_answer_says_what_to_do(
+def test_a_seller_without_a_shop_gets_a_hint(
     api: httpx.Client, connect: Callable[[str], object]
 ) -> None:
     assert "headway connect" in problem(api.post(PATH, json={"part_numbers": ["A"]}), 409)
     connect("acme")
-    asked = {"part_numbers": ["A"], "seller": "zenith"}
-    assert "zenith has no shop" in problem(api.post(PATH, json=asked), 409)
+    body = {"part_numbers": ["A"], "seller": "zenith"}
+    assert "zenith has no shop" in problem(api.post(PATH, json=body), 409)
     connect("zenith")
     assert "acme, zenith" in problem(api.post(PATH, json={"part_numbers": ["A"]}), 422)
 
@@ -178,7 +178,7 @@ def test_an_unknown_batch_is_not_found(api: httpx.Client, batch_id: str) -> None
     assert "no such batch" in problem(api.get(f"{PATH}/{batch_id}"), 404)
 
 
-def test_the_document_promises_what_is_kept(api: httpx.Client) -> None:
+def test_the_document_describes_the_responses(api: httpx.Client) -> None:
     document = api.get("/openapi.json").json()
     post = document["paths"][PATH]["post"]
     assert set(post["responses"]) >= {"202", "401", "403", "409", "422", "503"}

@@ -1,6 +1,6 @@
-"""Every request of the API, tried by everybody, on one's own data and on another seller's.
+"""Every request of the API, sent by every role, for its own data and for another seller's.
 
-The table in docs/reference/access.md says what must come of it. A request without a row fails, and
+The table in docs/reference/access.md says what must happen. A request without a row fails, and
 so does a row without a request; the failure prints the row that is likely to be right.
 """
 
@@ -20,10 +20,10 @@ from pydantic import SecretStr
 from tests.conftest import START
 
 from headway.app import App, build
+from headway.app.accounts import connect_account
 from headway.clock import fresh_id
 from headway.config import Settings
 from headway.core.access import AccessGrant, Need, Principal, Role
-from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import SellerId, Sku, SupplierName
 from headway.core.pauses import PauseKind
 from headway.errors import StoreError
@@ -31,12 +31,12 @@ from headway.operations.callers import seller_or_operator
 from headway.operations.pauses import PauseBody, pause
 from headway.store.access.keys import ApiKeys
 from headway.store.access.sessions import Sessions
-from headway.store.accounts.connections import ConnectedShops
 from headway.store.catalog.suppliers import SupplierRow, Suppliers
 from headway.web.access import NEED
 from headway.web.login import PageRoute
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
+from headway_lab.platforms import SHOPIFY
 from headway_lab.virtual_clock import VirtualClock
 
 DOC = Path(__file__).parents[2] / "docs" / "reference" / "access.md"
@@ -54,22 +54,22 @@ ROLES: dict[str, tuple[Role, str | None]] = {
     "seller": (Role.SELLER, OWN),
     "reader of one": (Role.READER, OWN),
 }
-# A path's word → what it is in this world; others are found in the document's examples.
+# Path parameter → its value in these tests; others come from the document's examples.
 NAMED = {"sku", "job", "account_id", "batch_id", "run_id", "key_id"}
 OF_SELLERS = {"sku", "job", "account_id", "batch_id"}
-# What a body holds, where its example would not do; `{sku}` and the seller are filled in.
+# Bodies of requests whose example does not fit; `{sku}` and the seller are filled in.
 BODIES: Mapping[str, Mapping[str, Any]] = {
     "PUT /api/sync/products/{sku}/slot": {"hour": 6},
     "POST /api/sync/rollback": {"to": (START - timedelta(days=1)).isoformat(), "skus": ["{sku}"]},
 }
-# What some requests need to be set.
+# Settings that some requests need.
 SET_UP: dict[str, Any] = {
     "public_url": "https://headway.example",
     "shopify_client_id": "app",
     "shopify_client_secret": SecretStr("secret"),
     "notify_urls": SecretStr("json://127.0.0.1:9"),
 }
-# Pages that need no login: they let in, or take what a platform or a person brings along.
+# Pages without a login: the login itself, and what platforms and links call.
 OPEN_PAGES = ("/login", "/logout", "/connect/", "/openapi.json")
 
 
@@ -82,17 +82,17 @@ class Row:
 @cache
 def rows() -> Mapping[str, Row]:
     """Read the table in the docs."""
-    found = {}
+    table = {}
     for line in DOC.read_text(encoding="utf-8").splitlines():
-        cells = [each.strip() for each in line.strip("|").split("|")]
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
         if re.match(r"`(GET|POST|PUT|DELETE|PATCH) ", cells[0]):
             words = dict(zip(COLUMNS, cells[2:], strict=True))
-            found[cells[0].strip("`")] = Row(need=cells[1], cells=words)
-    return found
+            table[cells[0].strip("`")] = Row(need=cells[1], cells=words)
+    return table
 
 
-class NoPool:
-    """A database that is not there: the document needs none."""
+class NoDatabase:
+    """A missing database: the document needs none."""
 
     def connection(self) -> Any:
         raise StoreError("there is none")
@@ -100,7 +100,7 @@ class NoPool:
 
 @cache
 def document() -> Mapping[str, Any]:
-    return create(build(Settings(), VirtualClock(START), NoPool())).openapi()
+    return create(build(Settings(), VirtualClock(START), NoDatabase())).openapi()
 
 
 def operations() -> dict[str, Mapping[str, Any]]:
@@ -112,7 +112,7 @@ def operations() -> dict[str, Mapping[str, Any]]:
 
 
 def schema_of(operation: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the shape of a request's body; empty if it has none."""
+    """Return the schema of a request's body; empty if it has none."""
     content = operation.get("requestBody", {}).get("content", {})
     schema = content.get("application/json", {}).get("schema", {})
     name = schema.get("$ref", "").rpartition("/")[2]
@@ -121,12 +121,16 @@ def schema_of(operation: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def parameters(operation: Mapping[str, Any], place: str) -> dict[str, Mapping[str, Any]]:
-    return {each["name"]: each for each in operation.get("parameters", []) if each["in"] == place}
+    return {
+        parameter["name"]: parameter
+        for parameter in operation.get("parameters", [])
+        if parameter["in"] == place
+    }
 
 
 def names_seller(operation: Mapping[str, Any]) -> bool:
     named = [parameters(operation, place) for place in ("query", "path")]
-    return any("seller" in each for each in (*named, schema_of(operation).get("properties", {})))
+    return any("seller" in names for names in (*named, schema_of(operation).get("properties", {})))
 
 
 def names_thing(operation: Mapping[str, Any]) -> bool:
@@ -145,8 +149,8 @@ def likely_row(name: str) -> str:
             cells.append("allowed")
             continue
         of = ROLES.get(role)
-        who = of and Principal(id="", name="", role=of[0], seller=of[1] and SellerId(of[1]))
-        if who is None or not who.may(Need(need)):
+        user = of and Principal(id="", name="", role=of[0], seller=of[1] and SellerId(of[1]))
+        if user is None or not user.may(Need(need)):
             cells.append("refused")
         elif not is_another:
             cells.append("allowed")
@@ -158,18 +162,20 @@ def likely_row(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", operations())
-def test_every_request_has_a_row_and_asks_for_what_the_row_says(name: str) -> None:
+def test_every_request_has_a_row_and_requires_that_role(name: str) -> None:
     row = rows().get(name)
     assert row is not None, f"add to {DOC.name}:\n{likely_row(name)}"
     assert row.need == operations()[name].get(NEED, PUBLIC)
 
 
-def test_every_row_is_about_a_request() -> None:
+def test_every_row_belongs_to_a_request() -> None:
     assert rows().keys() <= operations().keys()
 
 
-def test_every_page_that_is_not_in_the_document_asks_who_comes() -> None:
-    site = create(build(Settings(public_url="https://x.example"), VirtualClock(START), NoPool()))
+def test_every_page_outside_the_document_requires_a_login() -> None:
+    site = create(
+        build(Settings(public_url="https://x.example"), VirtualClock(START), NoDatabase())
+    )
     known = set(site.openapi()["paths"])
     for route in site.routes:
         path = getattr(route, "path", "")
@@ -178,16 +184,16 @@ def test_every_page_that_is_not_in_the_document_asks_who_comes() -> None:
 
 
 @dataclass(frozen=True)
-class World:
-    """Two sellers who have one of everything, and a key for everybody."""
+class TwoSellers:
+    """Two sellers with one of everything, and a key for every role."""
 
     app: App
     client: httpx.Client
     things: Mapping[str, Mapping[str, str]]
     keys: Mapping[str, Mapping[str, str]]
 
-    def ask(self, name: str, seller: str, who: str, *, says_whose: bool) -> httpx.Response:
-        """Send a request about that seller's data; `says_whose` names the seller in it."""
+    def send(self, name: str, seller: str, user: str, *, with_seller: bool) -> httpx.Response:
+        """Send a request about that seller's data; `with_seller` names the seller in it."""
         operation, (method, _, path) = operations()[name], name.partition(" ")
         values = dict(self.things[seller])
         if "key_id" in path:
@@ -204,25 +210,28 @@ class World:
         for word in parameters(operation, "path"):
             path = path.replace("{" + word + "}", quote(values[word], safe=""))
         query = {
-            word: str(each.get("example") or (each["schema"].get("examples") or [""])[0])
-            for word, each in parameters(operation, "query").items()
-            if each.get("required")
+            word: str(parameter.get("example") or (parameter["schema"].get("examples") or [""])[0])
+            for word, parameter in parameters(operation, "query").items()
+            if parameter.get("required")
         }
-        if says_whose and "seller" in parameters(operation, "query"):
+        if with_seller and "seller" in parameters(operation, "query"):
             query["seller"] = seller
-        body = self._body(name, operation, seller, says_whose=says_whose)
+        body = self._body(name, operation, seller, with_seller=with_seller)
         return self.client.request(
-            method, path, params=query, json=body, headers=self.keys.get(who, {})
+            method, path, params=query, json=body, headers=self.keys.get(user, {})
         )
 
     def _logged_in(self) -> str:
-        """Log somebody in, whom the example names; return the id of the session."""
-        sessions, who = Sessions(self.app.pool), AccessGrant(name="acme-app", role=Role.OPERATOR)
-        sessions.begin(who, expires_at=START + timedelta(hours=1), now=START)
+        """Log in the user that the example names; return the id of the session."""
+        sessions, grant = (
+            Sessions(self.app.pool),
+            AccessGrant(name="acme-app", role=Role.OPERATOR),
+        )
+        sessions.begin(grant, expires_at=START + timedelta(hours=1), now=START)
         return sessions.live(now=START)[0].id
 
     def _body(
-        self, name: str, operation: Mapping[str, Any], seller: str, *, says_whose: bool
+        self, name: str, operation: Mapping[str, Any], seller: str, *, with_seller: bool
     ) -> Any:
         shape = schema_of(operation)
         if not shape:
@@ -233,7 +242,7 @@ class World:
         body.pop("seller", None)
         if "skus" in shape.get("properties", {}):
             body["skus"] = [self.things[seller]["sku"]]
-        if says_whose and "seller" in shape.get("properties", {}):
+        if with_seller and "seller" in shape.get("properties", {}):
             body["seller"] = seller
         if name == "POST /api/keys":
             body = {"name": fresh_id(), "role": "reader"}
@@ -241,34 +250,34 @@ class World:
 
 
 @pytest.fixture
-def world(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[World]:
+def world(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[TwoSellers]:
     app = build(Settings(data_dir=tmp_path, **SET_UP), clock, pool)
-    things = {seller: furnish(app, seller) for seller in (OWN, OTHER)}
+    things = {seller: fill(app, seller) for seller in (OWN, OTHER)}
     for seller in things:
         pause(seller_or_operator(app, "test", SellerId(seller)), PauseBody(kind=PauseKind.SELLER))
     keys = {}
-    for who, (role, seller) in ROLES.items():
-        whose = None if seller is None else SellerId(seller)
-        _, secret = ApiKeys(pool).add_key(AccessGrant(name=who, role=role, seller=whose), now=START)
-        keys[who] = {"Authorization": f"Bearer {secret}"}
-    taken = listen("127.0.0.1", 0)
-    serving = SiteServer(create(app, wall=clock), taken)
-    serving.start()
+    for user, (role, seller) in ROLES.items():
+        owner = None if seller is None else SellerId(seller)
+        _, secret = ApiKeys(pool).add_key(
+            AccessGrant(name=user, role=role, seller=owner), now=START
+        )
+        keys[user] = {"Authorization": f"Bearer {secret}"}
+    listener = listen("127.0.0.1", 0)
+    server = SiteServer(create(app, real_time=clock), listener)
+    server.start()
     try:
-        with httpx.Client(base_url=address(taken), timeout=20, trust_env=False) as client:
-            yield World(app=app, client=client, things=things, keys=keys)
+        with httpx.Client(base_url=address(listener), timeout=20, trust_env=False) as client:
+            yield TwoSellers(app=app, client=client, things=things, keys=keys)
     finally:
-        serving.stop()
+        server.stop()
 
 
-def furnish(app: App, seller: str) -> dict[str, str]:
-    """Give a seller one of everything; return how each is named."""
+def fill(app: App, seller: str) -> dict[str, str]:
+    """Give a seller one of everything; return the name of each."""
     user_id, now = SellerId(seller), app.clock.now()
     sku = f"{seller}=1/A B"
     app.listings.add([(user_id, Sku(sku)), (user_id, Sku(SHARED))], policy=app.policy, now=now)
-    ConnectedShops(app.pool).connect(
-        user_id, f"{seller}.myshopify.com", platform=PlatformName.SHOPIFY, now=now
-    )
+    connect_account(app.pool, user_id, f"{seller}.myshopify.com", platform=SHOPIFY, now=now)
     batch_id, run_id = fresh_id(), fresh_id()
     with app.pool.connection() as connection:
         connection.execute(
@@ -296,46 +305,62 @@ def furnish(app: App, seller: str) -> dict[str, str]:
         ).fetchone() or ("", "")
     return {
         "sku": sku, "job": job_id, "account_id": account_id, "batch_id": batch_id,
-        "run_id": run_id, "seller": seller,
+        "run_id": run_id, "seller": seller, "upload": "0" * 64, "number": "0",
     }  # fmt: skip
 
 
-def judge(word: str, answer: httpx.Response, who: str, *, is_named: bool) -> None:
-    """Hold an answer to the table's word; `is_named` says that it is about a seller's things."""
-    status = answer.status_code
+def check_response(word: str, response: httpx.Response, user: str, *, is_named: bool) -> None:
+    """Compare a response with the table; `is_named` means that it is about a seller's data."""
+    status = response.status_code
     if word == "refused":
-        assert status == (401 if who == "nobody" else 403), answer.text
+        assert status == (401 if user == "nobody" else 403), response.text
     elif word == "hidden":
-        assert status == 404, answer.text
+        assert status == 404, response.text
     else:
         assert word == "allowed"
-        is_read = answer.request.method == "GET"
-        assert status == 200 if is_read else status in {200, 201, 202, 409, 422}, answer.text
-        if who in {"seller", "reader of one"} and status < 300:
-            assert OTHER not in answer.text, "it shows what is another seller's"
-            assert OWN in answer.text or not (is_read and is_named), "it shows what is one's own"
+        is_read = response.request.method == "GET"
+        assert status == 200 if is_read else status in {200, 201, 202, 409, 422}, response.text
+        if user in {"seller", "reader of one"} and status < 300:
+            assert OTHER not in response.text, "it shows what is another seller's"
+            assert OWN in response.text or not (is_read and is_named), "it shows what is one's own"
 
 
-@pytest.mark.parametrize("name", [each for each in rows() if each in operations()])
-def test_everybody_is_allowed_or_refused_as_the_table_says(world: World, name: str) -> None:
+@pytest.mark.parametrize("name", [request for request in rows() if request in operations()])
+def test_every_role_is_allowed_or_refused_as_in_the_table(world: TwoSellers, name: str) -> None:
     row, operation = rows()[name], operations()[name]
     if row.need == PUBLIC:
         statuses = {
-            world.ask(name, OWN, who, says_whose=False).status_code for who in (*ROLES, "nobody")
+            world.send(name, OWN, user, with_seller=False).status_code
+            for user in (*ROLES, "nobody")
         }
         assert len(statuses) == 1, "who asks makes no difference"
         assert statuses != {403}
         return
     is_named = names_seller(operation) or names_thing(operation)
-    # An operator asks last: what an operator paused is no seller's to pause.
+    # The operator is last: a seller cannot change what an operator paused.
     for column, word in reversed(row.cells.items()):
-        who, is_another = column.partition(",")[0], column.endswith("another's")
+        user, is_another = column.partition(",")[0], column.endswith("another's")
         if word == NOTHING:
             continue
-        whose = OTHER if is_another else OWN
+        owner = OTHER if is_another else OWN
         if is_another and names_seller(operation):
-            judge("refused", world.ask(name, whose, who, says_whose=True), who, is_named=is_named)
-        says_whose = not (is_another and names_thing(operation))
-        judge(word, world.ask(name, whose, who, says_whose=says_whose), who, is_named=is_named)
-        if who in {"operator", "reader"}:
-            judge(word, world.ask(name, OTHER, who, says_whose=True), who, is_named=is_named)
+            check_response(
+                "refused",
+                world.send(name, owner, user, with_seller=True),
+                user,
+                is_named=is_named,
+            )
+        with_seller = not (is_another and names_thing(operation))
+        check_response(
+            word,
+            world.send(name, owner, user, with_seller=with_seller),
+            user,
+            is_named=is_named,
+        )
+        if user in {"operator", "reader"}:
+            check_response(
+                word,
+                world.send(name, OTHER, user, with_seller=True),
+                user,
+                is_named=is_named,
+            )

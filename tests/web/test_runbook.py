@@ -1,4 +1,4 @@
-"""The runbook: every alert has a page, every page an alert, and reading it needs no login."""
+"""The runbook: every alert has a page, every page has an alert, and no login is needed."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def test_every_rule_has_its_page_and_every_page_its_rule() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_a_page_says_what_the_alert_means_what_to_do_and_when_it_resolves(rule: AlertRule) -> None:
+def test_a_page_has_the_required_sections(rule: AlertRule) -> None:
     reply = page(rule.name)
     text = bytes(reply.body).decode()
     assert text.startswith(f"# {rule.name}\n\n{rule.summary}\n")
@@ -27,12 +27,12 @@ def test_a_page_says_what_the_alert_means_what_to_do_and_when_it_resolves(rule: 
     assert tuple(headings) == PARTS
 
 
-def test_the_index_is_what_the_command_writes() -> None:
+def test_the_index_is_up_to_date() -> None:
     assert (FOLDER / "README.md").read_text(encoding="utf-8") == runbook_index(), (
         "write it again: headway alerts --runbook > docs/runbook/README.md"
     )
 
 
 @pytest.mark.parametrize("name", ("no_such", "..", "README", "../../README"))
-def test_nothing_else_is_served(name: str) -> None:
+def test_no_other_file_is_served(name: str) -> None:
     assert page(name).status_code == 404

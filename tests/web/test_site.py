@@ -1,7 +1,7 @@
 """The page over a real server, a real database and the real engine."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -11,9 +11,10 @@ import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr, TypeAdapter
-from tests.web.keys import shown
+from tests.web.keys import auth_headers
 
 from headway.app import App, build
+from headway.app.accounts import connect_account
 from headway.clock import SystemClock
 from headway.config import Settings
 from headway.core.catalog.listings import SellerId, Sku, Wait
@@ -41,7 +42,7 @@ SEATS = "Parts in the next call"
 
 
 @dataclass
-class Shelf:
+class SupplierCatalog:
     parts: dict[str, SupplierPart] = field(default_factory=dict)
 
     def put(self, sku: str, price: str, quantity: int) -> None:
@@ -54,18 +55,18 @@ class Shelf:
 
 
 @dataclass
-class Line:
-    """The engine, its supplier and its clock; `run` lets time pass."""
+class SyncPipeline:
+    """The engine, its supplier and its clock; `run` advances the time."""
 
     app: App
     clock: VirtualClock
-    shelf: Shelf
+    shelf: SupplierCatalog
     shops: ShopifySimulator
 
     def connect(self, seller: str = "acme") -> None:
-        """Connect the shop, and put there what the supplier has, at our price."""
+        """Connect the shop, and list there what the supplier has, at our price."""
         settings = self.app.settings
-        ConnectedShops(self.app.pool).connect(SellerId(seller), SHOP.domain, now=self.clock.now())
+        connect_account(self.app.pool, SellerId(seller), SHOP.domain, now=self.clock.now())
         store_tokens(
             Credentials(self.app.pool),
             open_vault(None, settings.data_dir),
@@ -103,7 +104,7 @@ class Line:
 
 
 @pytest.fixture
-def line(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Line:
+def pipeline(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> SyncPipeline:
     settings = Settings(
         policy="rolling",
         data_dir=tmp_path,
@@ -115,7 +116,7 @@ def line(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Line:
         shopify_url="http://shop.test/{shop}",
         drift="off",
     )
-    shelf, shops = Shelf(), ShopifySimulator(clock, shops=[SHOP])
+    shelf, shops = SupplierCatalog(), ShopifySimulator(clock, shops=[SHOP])
     supplier = BoeingSimulator(shelf, clock, sign_in=SIGN_IN, token_life_s=86_400)
     app = build(
         settings,
@@ -124,22 +125,26 @@ def line(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Line:
         transport=SimTransport(supplier.handle, clock),
         shop_transport=SimTransport(shops.handle, clock),
     )
-    return Line(app=app.with_poll(timedelta(hours=1)), clock=clock, shelf=shelf, shops=shops)
+    app = replace(app, rule=replace(app.rule, poll=timedelta(hours=1)))
+    return SyncPipeline(app=app, clock=clock, shelf=shelf, shops=shops)
 
 
 @pytest.fixture
-def page(line: Line) -> Iterator[httpx.Client]:
-    """Yield a client of the line's page, served by a real server."""
-    taken = listen("127.0.0.1", 0)
-    serving = SiteServer(create(line.app, refresh_s=0.02), taken)
-    serving.start()
+def page(pipeline: SyncPipeline) -> Iterator[httpx.Client]:
+    """Yield a client of the page, served by a real server."""
+    listener = listen("127.0.0.1", 0)
+    server = SiteServer(create(pipeline.app, refresh_s=0.02), listener)
+    server.start()
     try:
         with httpx.Client(
-            base_url=address(taken), headers=shown(line.app.pool), timeout=20, trust_env=False
+            base_url=address(listener),
+            headers=auth_headers(pipeline.app.pool),
+            timeout=20,
+            trust_env=False,
         ) as client:
             yield client
     finally:
-        serving.stop()
+        server.stop()
 
 
 def events(response: httpx.Response) -> Iterator[str]:
@@ -153,38 +158,38 @@ def events(response: httpx.Response) -> Iterator[str]:
             data = []
 
 
-def wait_for(stream: Iterator[str], is_it: Callable[[str], bool]) -> str:
-    """Return the first event that is it; the client's own timeout bounds each read."""
+def wait_for(stream: Iterator[str], condition: Callable[[str], bool]) -> str:
+    """Return the first event that matches; the timeout of the client bounds each read."""
     give_up_s = SystemClock().monotonic() + PATIENCE_S
     for event in stream:
-        if is_it(event):
+        if condition(event):
             return event
         assert SystemClock().monotonic() < give_up_s, "the event never came"
     pytest.fail("the stream ended without the event")
 
 
-def wait_until(page: httpx.Client, is_it: Callable[[Overview], bool]) -> Overview:
-    """Return the first status that is it: the feed may still hold the last one."""
+def wait_until(page: httpx.Client, condition: Callable[[Overview], bool]) -> Overview:
+    """Return the first status that matches: the feed may still hold the last one."""
     give_up_s = SystemClock().monotonic() + PATIENCE_S
     while True:
         status = OVERVIEW.validate_json(page.get("/api/sync/status").content)
-        if is_it(status):
+        if condition(status):
             return status
         assert SystemClock().monotonic() < give_up_s, status
 
 
-def stock_twelve(line: Line) -> None:
+def stock_twelve(pipeline: SyncPipeline) -> None:
     skus = [f"WF{number:03}" for number in range(12)]
     for sku in skus:
-        line.shelf.put(sku, "10.00", 5)
-    line.add(*skus)
+        pipeline.shelf.put(sku, "10.00", 5)
+    pipeline.add(*skus)
 
 
-def test_the_page_shows_the_line_as_it_is(line: Line, page: httpx.Client) -> None:
-    stock_twelve(line)
-    line.run(DAY)
-    line.shelf.put("WF003", "12.50", 7)
-    line.run(DAY)
+def test_the_page_shows_the_current_state(pipeline: SyncPipeline, page: httpx.Client) -> None:
+    stock_twelve(pipeline)
+    pipeline.run(DAY)
+    pipeline.shelf.put("WF003", "12.50", 7)
+    pipeline.run(DAY)
     answer = page.get("/")
     assert answer.status_code == 200
     text = answer.text
@@ -196,19 +201,19 @@ def test_the_page_shows_the_line_as_it_is(line: Line, page: httpx.Client) -> Non
     assert "part token" in text
 
 
-def test_the_shops_price_is_beside_the_suppliers_with_the_time_between(
-    line: Line, page: httpx.Client
+def test_the_page_shows_both_prices_and_the_time_between_them(
+    pipeline: SyncPipeline, page: httpx.Client
 ) -> None:
-    stock_twelve(line)
-    line.connect()
-    line.run(DAY)
-    line.push()
-    line.shelf.put("WF003", "12.50", 7)
-    line.run(DAY)
+    stock_twelve(pipeline)
+    pipeline.connect()
+    pipeline.run(DAY)
+    pipeline.push()
+    pipeline.shelf.put("WF003", "12.50", 7)
+    pipeline.run(DAY)
     waiting = page.get("/").text
     assert '<td class="fate waiting"' in waiting
-    line.push()
-    status = wait_until(page, lambda seen: seen.changes[0].fate == "written")
+    pipeline.push()
+    status = wait_until(page, lambda overview: overview.changes[0].fate == "written")
     change = status.changes[0]
     assert (change.price_old, change.price_new) == (Decimal(10), Decimal("12.5"))
     assert (change.shop_old, change.shop_new) == (Decimal("11.00"), Decimal("13.75"))
@@ -220,17 +225,17 @@ def test_the_shops_price_is_beside_the_suppliers_with_the_time_between(
     assert "<b>12</b> of 12 in step" in text
 
 
-def test_a_held_change_shows_both_prices_its_reason_and_the_choice(
-    line: Line, page: httpx.Client
+def test_a_held_change_shows_both_prices_its_reason_and_the_actions(
+    pipeline: SyncPipeline, page: httpx.Client
 ) -> None:
     sku = "O'RING <9>"
-    line.shelf.put(sku, "10.00", 5)
-    line.connect()
-    line.add(sku)
-    line.run(DAY)
-    line.push()
-    line.shelf.put(sku, "0.50", 5)
-    line.run(DAY)
+    pipeline.shelf.put(sku, "10.00", 5)
+    pipeline.connect()
+    pipeline.add(sku)
+    pipeline.run(DAY)
+    pipeline.push()
+    pipeline.shelf.put(sku, "0.50", 5)
+    pipeline.run(DAY)
     text = page.get("/changes").text
     assert '<td class="fate held"' in text
     assert "The price would fall by 95.0 %, from 11.00 to 0.55" in text
@@ -238,18 +243,22 @@ def test_a_held_change_shows_both_prices_its_reason_and_the_choice(
     assert 'data-verb="POST /api/sync/approve"' in text
     assert 'data-verb="POST /api/sync/reject"' in text
     assert 'href="/parts/O%27RING%20%3C9%3E?seller=acme"' in text
-    assert line.shops.shown(SHOP.domain, sku).price == Decimal("11.00")  # type: ignore[union-attr]
+    assert pipeline.shops.shown(SHOP.domain, sku).price == Decimal("11.00")  # type: ignore[union-attr]
 
 
-def test_a_disconnected_shop_says_why_and_what_to_do(line: Line, page: httpx.Client) -> None:
-    line.connect()
-    ConnectedShops(line.app.pool).disconnect(SellerId("acme"), "the bill", now=line.clock.now())
+def test_a_disconnected_shop_shows_the_reason_and_what_to_do(
+    pipeline: SyncPipeline, page: httpx.Client
+) -> None:
+    pipeline.connect()
+    ConnectedShops(pipeline.app.pool).disconnect(
+        SellerId("acme"), "the bill", now=pipeline.clock.now()
+    )
     text = page.get("/changes").text
     assert "Disconnected: the bill." in text
     assert "headway connect acme.myshopify.com --seller acme" in text
 
 
-def test_an_empty_database_has_a_page_of_its_own(page: httpx.Client) -> None:
+def test_an_empty_database_has_its_own_page(page: httpx.Client) -> None:
     text = page.get("/").text
     assert "Nothing is listed yet" in text
     assert "No call has left yet" in text
@@ -264,70 +273,74 @@ def test_an_empty_database_has_a_page_of_its_own(page: httpx.Client) -> None:
     assert "No account is connected" in page.get("/accounts").text
 
 
-def test_a_part_number_cannot_smuggle_markup_into_the_page(line: Line, page: httpx.Client) -> None:
-    line.shelf.put("<script>alert(1)</script>", "10.00", 5)
-    line.add("<script>alert(1)</script>")
+def test_a_part_number_is_escaped_on_the_page(pipeline: SyncPipeline, page: httpx.Client) -> None:
+    pipeline.shelf.put("<script>alert(1)</script>", "10.00", 5)
+    pipeline.add("<script>alert(1)</script>")
     text = page.get("/").text
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert" in text
 
 
-def test_the_stream_tells_of_a_call_that_left(line: Line, page: httpx.Client) -> None:
-    stock_twelve(line)
+def test_the_stream_shows_a_new_call(pipeline: SyncPipeline, page: httpx.Client) -> None:
+    stock_twelve(pipeline)
     with page.stream("GET", "/live") as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         stream = events(response)
         assert "No call has left yet" in next(stream)
-        line.run(DAY)
+        pipeline.run(DAY)
         event = wait_for(stream, lambda text: "10 of 10</td>" in text)
     assert "<td" in event
     assert "<html" not in event
 
 
-def test_a_stream_has_an_end_and_says_when_to_come_back(line: Line) -> None:
-    taken = listen("127.0.0.1", 0)
-    serving = SiteServer(create(line.app, refresh_s=0.02, stream_life_s=0.1), taken)
-    serving.start()
+def test_a_stream_ends_and_sends_a_retry_time(pipeline: SyncPipeline) -> None:
+    listener = listen("127.0.0.1", 0)
+    server = SiteServer(create(pipeline.app, refresh_s=0.02, stream_life_s=0.1), listener)
+    server.start()
     try:
         with httpx.stream(
             "GET",
-            f"{address(taken)}live",
-            headers=shown(line.app.pool),
+            f"{address(listener)}live",
+            headers=auth_headers(pipeline.app.pool),
             trust_env=False,
             timeout=20,
         ) as response:
             whole = response.read().decode()
     finally:
-        serving.stop()
+        server.stop()
     assert whole.startswith("retry: 1000\n")
     assert whole.endswith("\n\n")
 
 
-def test_an_open_stream_does_not_hold_up_the_end(line: Line) -> None:
-    taken = listen("127.0.0.1", 0)
-    serving = SiteServer(create(line.app, refresh_s=30), taken)
-    serving.start()
+def test_an_open_stream_does_not_delay_shutdown(pipeline: SyncPipeline) -> None:
+    listener = listen("127.0.0.1", 0)
+    server = SiteServer(create(pipeline.app, refresh_s=30), listener)
+    server.start()
     with httpx.stream(
-        "GET", f"{address(taken)}live", headers=shown(line.app.pool), trust_env=False, timeout=20
+        "GET",
+        f"{address(listener)}live",
+        headers=auth_headers(pipeline.app.pool),
+        trust_env=False,
+        timeout=20,
     ) as response:
         stream = events(response)
         next(stream)
-        serving.stop()
-        assert not serving._thread.is_alive()
+        server.stop()
+        assert not server._thread.is_alive()
         assert list(stream) == [], "it ended in good order"
 
 
 @pytest.mark.parametrize("path", ("/", "/api/sync/status", "/healthz", "/static/page.css", "/none"))
-def test_every_reply_forbids_what_comes_from_elsewhere(page: httpx.Client, path: str) -> None:
+def test_every_response_has_a_strict_content_security_policy(page: httpx.Client, path: str) -> None:
     headers = page.get(path).headers
     assert headers["content-security-policy"].startswith("default-src 'self';")
     assert "unsafe" not in headers["content-security-policy"]
     assert headers["x-content-type-options"] == "nosniff"
 
 
-def test_the_status_keeps_its_promise(line: Line, page: httpx.Client) -> None:
-    stock_twelve(line)
-    line.run(DAY)
+def test_the_status_has_the_documented_type(pipeline: SyncPipeline, page: httpx.Client) -> None:
+    stock_twelve(pipeline)
+    pipeline.run(DAY)
     answer = page.get("/api/sync/status")
     status = OVERVIEW.validate_json(answer.content)
     assert status.counts.total == 12
@@ -340,7 +353,7 @@ def test_the_status_keeps_its_promise(line: Line, page: httpx.Client) -> None:
     assert reply["content"]["application/json"]["schema"]["$ref"].endswith("/Overview")
 
 
-def test_no_documentation_page_is_served_because_it_would_load_from_elsewhere(
+def test_no_documentation_page_is_served_because_it_loads_from_another_host(
     page: httpx.Client,
 ) -> None:
     assert page.get("/docs").status_code == 404
@@ -348,7 +361,7 @@ def test_no_documentation_page_is_served_because_it_would_load_from_elsewhere(
 
 
 class Outage:
-    """Closes the doors of one database, as if its server were stopped."""
+    """Refuses connections to one database, as if its server were stopped."""
 
     def __init__(self, app: App, admin_dsn: str) -> None:
         self._name = app.pool.conninfo.rsplit("/", 1)[1].partition("?")[0]
@@ -368,11 +381,11 @@ class Outage:
             connection.execute(statement)
 
 
-def test_without_its_database_the_page_says_so_and_recovers(
-    line: Line, page: httpx.Client, postgres: EmbeddedServer
+def test_the_page_reports_a_database_outage_and_recovers(
+    pipeline: SyncPipeline, page: httpx.Client, postgres: EmbeddedServer
 ) -> None:
-    stock_twelve(line)
-    outage = Outage(line.app, postgres.dsn("postgres"))
+    stock_twelve(pipeline)
+    outage = Outage(pipeline.app, postgres.dsn("postgres"))
     with page.stream("GET", "/live") as response:
         stream = events(response)
         assert SEATS in next(stream)
@@ -399,14 +412,14 @@ def test_without_its_database_the_page_says_so_and_recovers(
     assert page.get("/").status_code == 200
 
 
-def test_a_port_in_use_is_one_line_that_says_what_to_do() -> None:
-    with listen("127.0.0.1", 0) as taken:
-        port = taken.getsockname()[1]
+def test_a_port_in_use_is_an_error_with_a_hint() -> None:
+    with listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
         with pytest.raises(ConfigError, match=rf"port {port} on 127.0.0.1 is in use.*--port 0"):
             listen("127.0.0.1", port)
 
 
-def test_an_address_that_is_not_ours_is_one_line_too() -> None:
+def test_an_address_of_another_host_is_an_error() -> None:
     with pytest.raises(ConfigError, match="HEADWAY_WEB_HOST"):
         listen("192.0.2.1", 0)
     with pytest.raises(ConfigError, match="HEADWAY_WEB_HOST"):

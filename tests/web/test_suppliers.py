@@ -1,4 +1,4 @@
-"""/api/suppliers: secrets come in and are seen nowhere, and lists go on where they stopped."""
+"""/api/suppliers: secrets are never returned, and lists are paged."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.conftest import START
-from tests.web.api_requests import Asking
-from tests.web.keys import shown
+from tests.web.api_requests import ApiClient
+from tests.web.keys import auth_headers
 
 from headway.app import App, build
 from headway.app.providers import stored_secrets
@@ -37,8 +37,8 @@ def app(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> App:
 
 
 @pytest.fixture
-def operator(app: App, pool: ConnectionPool, clock: VirtualClock) -> Asking:
-    return Asking(create(app, wall=clock), headers=shown(pool))
+def operator(app: App, pool: ConnectionPool, clock: VirtualClock) -> ApiClient:
+    return ApiClient(create(app, real_time=clock), headers=auth_headers(pool))
 
 
 def everything(pool: ConnectionPool) -> str:
@@ -51,8 +51,8 @@ def everything(pool: ConnectionPool) -> str:
         return str([connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in tables])
 
 
-def test_secrets_come_in_and_are_seen_nowhere(
-    operator: Asking, app: App, pool: ConnectionPool, caplog: pytest.LogCaptureFixture
+def test_secrets_are_never_returned_logged_or_stored_in_clear_text(
+    operator: ApiClient, app: App, pool: ConnectionPool, caplog: pytest.LogCaptureFixture
 ) -> None:
     once = {"Idempotency-Key": "k1"}
     added = operator.post(SUPPLIERS, json=EAST, headers=once)
@@ -69,18 +69,18 @@ def test_secrets_come_in_and_are_seen_nowhere(
     long = operator.post(SUPPLIERS, json={**EAST, "password": SECRETS[1] * 1000})
     assert (wrong.status_code, long.status_code) == (422, 422)
     assert ("client_secret" in wrong.text, "password" in long.text) == (True, True)
-    seen = (
+    output = (
         everything(pool)
         + caplog.text
         + operator.get(SUPPLIERS).text
         + operator.get("/api/audit").text
     )
     for secret in SECRETS:
-        assert secret not in seen + added.text + wrong.text + long.text
+        assert secret not in output + added.text + wrong.text + long.text
 
 
 @pytest.mark.parametrize(
-    ("change", "status", "said"),
+    ("change", "status", "detail"),
     (
         ({"name": "East"}, 422, "name: a supplier's name is"),
         ({"name": "main"}, 422, "name: a supplier's name is"),
@@ -91,22 +91,22 @@ def test_secrets_come_in_and_are_seen_nowhere(
         ({"more": 1}, 422, "more"),
     ),
 )
-def test_what_cannot_be_a_supplier_is_refused_by_field(
-    operator: Asking, pool: ConnectionPool, change: dict[str, Any], status: int, said: str
+def test_an_invalid_supplier_is_refused_by_field(
+    operator: ApiClient, pool: ConnectionPool, change: dict[str, Any], status: int, detail: str
 ) -> None:
     refused = operator.post(SUPPLIERS, json={**EAST, **change})
-    assert (refused.status_code, said in refused.json()["detail"]) == (status, True), refused.text
+    assert (refused.status_code, detail in refused.json()["detail"]) == (status, True), refused.text
     assert Suppliers(pool).all() == []
 
 
-def test_a_list_goes_on_where_it_stopped_and_says_how_each_stands(
-    operator: Asking, app: App, pool: ConnectionPool
+def test_the_list_is_paged_and_shows_the_status_of_each_supplier(
+    operator: ApiClient, app: App, pool: ConnectionPool
 ) -> None:
     names = [f"s{number}" for number in range(5)]
     for name in names:
         operator.post(SUPPLIERS, json={**EAST, "name": name, "client_id": f"{name}-id"})
-    given = operator.post(f"{SUPPLIERS}/s2/sellers", json={"seller": "acme"})
-    assert given.json() == {"supplier": "s2", "seller": "acme", "moved": 0}
+    assigned = operator.post(f"{SUPPLIERS}/s2/sellers", json={"seller": "acme"})
+    assert assigned.json() == {"supplier": "s2", "seller": "acme", "moved": 0}
     app.listings.add([(SellerId("acme"), Sku("P1"))], policy=app.policy, now=START)
     app.breakers.save(
         app.for_supplier(SupplierName("s2")).limit_key, Breaker().failed(START, "503")
@@ -124,15 +124,15 @@ def test_a_list_goes_on_where_it_stopped_and_says_how_each_stands(
     while cursor is not None:
         page = operator.get(f"{SUPPLIERS}?limit=2{cursor and f'&cursor={cursor}'}").json()
         items, cursor = items + page["items"], page["next_cursor"]
-    assert [each["name"] for each in items] == ["main", *names]
+    assert [supplier["name"] for supplier in items] == ["main", *names]
     s2 = items[3]
     assert (s2["sellers"], s2["listings"], s2["calls"], s2["breaker"]["failures"]) == (1, 1, 2, 1)
     assert s2["oldest_read_at"] is not None
     assert operator.get(f"{SUPPLIERS}?cursor=strange").status_code == 422
 
 
-def test_who_is_bought_from_stays_and_main_always_does(
-    operator: Asking, pool: ConnectionPool
+def test_a_supplier_in_use_and_the_main_supplier_cannot_be_removed(
+    operator: ApiClient, pool: ConnectionPool
 ) -> None:
     operator.post(SUPPLIERS, json=EAST)
     operator.post(f"{SUPPLIERS}/east/sellers", json={"seller": "acme"})
@@ -144,14 +144,14 @@ def test_who_is_bought_from_stays_and_main_always_does(
     operator.post(f"{SUPPLIERS}/main/sellers", json={"seller": "acme"})
     assert operator.delete(f"{SUPPLIERS}/east").json()["name"] == "east"
     with pool.connection() as connection:
-        told = "SELECT event_type, actor FROM sync_audit_log WHERE event_type LIKE 'supplier%%'"
-        rows = connection.execute(told).fetchall()
+        query = "SELECT event_type, actor FROM sync_audit_log WHERE event_type LIKE 'supplier%%'"
+        rows = connection.execute(query).fetchall()
     assert {kind for kind, _ in rows} == {"supplier_added", "supplier_chosen", "supplier_removed"}
     assert all(actor.startswith("operator") for _, actor in rows), "the audit says who"
 
 
-def test_one_supplier_is_paused_and_goes_on_by_its_name(
-    operator: Asking, app: App, clock: VirtualClock, pool: ConnectionPool
+def test_one_supplier_is_paused_and_resumed_by_its_name(
+    operator: ApiClient, app: App, clock: VirtualClock, pool: ConnectionPool
 ) -> None:
     operator.post(SUPPLIERS, json=EAST)
     operator.post(f"{SUPPLIERS}/east/sellers", json={"seller": "acme"})
@@ -161,7 +161,9 @@ def test_one_supplier_is_paused_and_goes_on_by_its_name(
     (made,) = operator.post("/api/sync/pause", json={**east, "reason": "wrong"}).json()["pauses"]
     assert (made["kind"], made["supplier"], made["reason"]) == ("supplier", "east", "wrong")
     shown_to = {
-        seller: Asking(create(app, wall=clock), headers=shown(pool, Role.SELLER, seller))
+        seller: ApiClient(
+            create(app, real_time=clock), headers=auth_headers(pool, Role.SELLER, seller)
+        )
         for seller in ("acme", "bolt")
     }
     paused = {
@@ -170,7 +172,7 @@ def test_one_supplier_is_paused_and_goes_on_by_its_name(
     }
     assert paused == {"acme": 1, "bolt": 0}
     why = operator.get("/api/sync/explain/P1").json()["listings"]
-    assert {each["seller"]: each["explanation"]["state"] == "paused" for each in why} == {
+    assert {listing["seller"]: listing["explanation"]["state"] == "paused" for listing in why} == {
         "acme": True,
         "bolt": False,
     }
@@ -182,11 +184,11 @@ def test_one_supplier_is_paused_and_goes_on_by_its_name(
     (left,) = operator.post("/api/sync/resume", json={"kind": "supplier"}).json()["resumed"]
     assert (left["is_done"], left["supplier"]) == (False, None)
     (done,) = operator.post("/api/sync/resume", json=east).json()["resumed"]
-    assert (done["is_done"], done["supplier"], done["said"]) == (True, "east", "resumed")
+    assert (done["is_done"], done["supplier"], done["message"]) == (True, "east", "resumed")
 
 
-def test_the_worst_come_first_and_each_says_when_its_next_call_leaves(
-    operator: Asking, app: App, pool: ConnectionPool
+def test_the_worst_suppliers_are_first_with_the_time_of_their_next_call(
+    operator: ApiClient, app: App, pool: ConnectionPool
 ) -> None:
     caller = operator_caller(app, "test")
     assert worst_suppliers(caller, limit=10) == SupplierStatuses(first=(), count=1)
@@ -206,14 +208,17 @@ def test_the_worst_come_first_and_each_says_when_its_next_call_leaves(
         broken = broken.failed(START, "503")
     app.breakers.save(app.for_supplier(SupplierName("down")).limit_key, broken)
     operator.post("/api/sync/pause", json={"kind": "supplier", "supplier": "old"})
-    found = worst_suppliers(caller, limit=3)
-    assert ([each.view.name for each in found.first], found.count) == (["down", "old", "fresh"], 5)
-    down, old, fresh = found.first
+    worst = worst_suppliers(caller, limit=3)
+    assert ([supplier.view.name for supplier in worst.first], worst.count) == (
+        ["down", "old", "fresh"],
+        5,
+    )
+    down, old, fresh = worst.first
     assert down.leaves_at is not None
     assert down.leaves_at >= (broken.open_until or START)
     assert (old.leaves_at, old.pause is not None) == (None, True)
     assert (fresh.leaves_at is not None, fresh.pause) == (True, None)
-    assert [each.view.name for each in worst_suppliers(caller, limit=9).first][-2:] == [
+    assert [supplier.view.name for supplier in worst_suppliers(caller, limit=9).first][-2:] == [
         "empty",
         "main",
     ]

@@ -17,10 +17,10 @@ from pydantic import SecretStr
 
 from headway.app import build
 from headway.config import Settings
-from headway.core.accounts.jobs import PlatformName
 from headway.web.body_limits import BODY_BYTES_MAX, BODY_WAIT_S
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
+from headway_lab.platforms import PLATFORMS
 from headway_lab.virtual_clock import VirtualClock
 
 Execute = Callable[..., list[Any]]
@@ -31,7 +31,7 @@ SECRETS: dict[str, Any] = {
     "printify_webhook_secret": SecretStr("hush-printify"),
 }
 SHOPS = {"shopify": "one.myshopify.com", "etsy": "77", "printify": "815"}
-platforms = pytest.mark.parametrize("platform", [each.value for each in PlatformName])
+platforms = pytest.mark.parametrize("platform", PLATFORMS)
 
 
 @pytest.fixture
@@ -65,10 +65,10 @@ def serve(
 
     def start(*, body_wait_s: float = BODY_WAIT_S, **settings: Any) -> httpx.Client:
         app = build(Settings(data_dir=tmp_path, **{**SECRETS, **settings}), clock, pool)
-        taken = listen("127.0.0.1", 0)
-        serving = SiteServer(create(app, body_wait_s=body_wait_s), taken)
+        count_taken = listen("127.0.0.1", 0)
+        serving = SiteServer(create(app, body_wait_s=body_wait_s), count_taken)
         serving.start()
-        client = httpx.Client(base_url=address(taken), timeout=20, trust_env=False)
+        client = httpx.Client(base_url=address(count_taken), timeout=20, trust_env=False)
         ends.extend((client.close, serving.stop))
         return client
 
@@ -84,7 +84,7 @@ def api(serve: Callable[..., httpx.Client]) -> httpx.Client:
 
 @pytest.fixture
 def delivery(clock: VirtualClock) -> Callable[..., tuple[bytes, dict[str, str]]]:
-    """Make a delivery as the platform would, signed by what its page says."""
+    """Return a delivery signed as the platform documents it."""
 
     def make(
         platform: str, name: str = "d-1", *, shop: str | None = None, body: bytes | None = None
@@ -101,8 +101,8 @@ def delivery(clock: VirtualClock) -> Callable[..., tuple[bytes, dict[str, str]]]
             }
         if platform == "etsy":
             url = "https://api.etsy.com/v3/application/shops/77/receipts/82"
-            told = {"event_type": "order.paid", "shop_id": int(shop), "resource_url": url}
-            body = body or json.dumps(told).encode()
+            payload = {"event_type": "order.paid", "shop_id": int(shop), "resource_url": url}
+            body = body or json.dumps(payload).encode()
             stamp = str(int(clock.now().timestamp()))
             mac = hmac.digest(KEY, f"{name}.{stamp}.".encode() + body, hashlib.sha256)
             return body, {
@@ -111,8 +111,8 @@ def delivery(clock: VirtualClock) -> Callable[..., tuple[bytes, dict[str, str]]]
                 "webhook-signature": f"v1,{base64.b64encode(mac).decode()}",
             }
         resource = {"id": "82", "type": "order", "data": {"shop_id": int(shop)}}
-        told = {"id": name, "type": "order:updated", "resource": resource}
-        body = body or json.dumps(told).encode()
+        payload = {"id": name, "type": "order:updated", "resource": resource}
+        body = body or json.dumps(payload).encode()
         return body, {
             "X-Pfy-Signature": "sha256=" + hmac.digest(b"hush-printify", body, "sha256").hex()
         }
@@ -120,35 +120,37 @@ def delivery(clock: VirtualClock) -> Callable[..., tuple[bytes, dict[str, str]]]
     return make
 
 
-def problem(answer: httpx.Response, status: int) -> str:
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    told = answer.json()
-    assert set(told) == {"title", "status", "detail"}
-    return str(told["detail"])
+def problem(response: httpx.Response, status: int) -> str:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    document = response.json()
+    assert set(document) == {"title", "status", "detail"}
+    return str(document["detail"])
 
 
-def taken(execute: Execute) -> int:
+def count_taken(execute: Execute) -> int:
     return int(execute("SELECT count(*) FROM webhook_deliveries")[0][0])
 
 
-def due(execute: Execute) -> int:
+def count_due(execute: Execute) -> int:
     query = "SELECT count(*) FROM sync_jobs WHERE next_run_at < 'infinity'"
     return int(execute(query)[0][0])
 
 
 @platforms
 @pytest.mark.usefixtures("connected")
-def test_a_delivery_wakes_the_job_of_its_account(
+def test_a_delivery_makes_the_job_of_its_account_due(
     api: httpx.Client, execute: Execute, delivery: Callable[..., Any], platform: str
 ) -> None:
     body, headers = delivery(platform)
-    answer = api.post(f"/webhooks/{platform}", content=body, headers=headers)
-    assert (answer.status_code, answer.json()) == (200, {"fate": "taken"})
+    response = api.post(f"/webhooks/{platform}", content=body, headers=headers)
+    assert (response.status_code, response.json()) == (200, {"fate": "taken"})
     woken = "SELECT platform FROM sync_jobs WHERE job_type = 'webhook_triggered' AND score = 13"
     assert execute(woken) == [(platform,)]
-    ((wanted,),) = execute("SELECT external_id FROM webhook_deliveries WHERE handled_at IS NULL")
-    assert wanted.endswith("82")
+    ((external_id,),) = execute(
+        "SELECT external_id FROM webhook_deliveries WHERE handled_at IS NULL"
+    )
+    assert external_id.endswith("82")
 
 
 @platforms
@@ -157,25 +159,25 @@ def test_a_wrong_signature_is_refused_and_nothing_is_stored(
     api: httpx.Client, execute: Execute, delivery: Callable[..., Any], platform: str
 ) -> None:
     body, headers = delivery(platform)
-    for sent, given in ((body + b" ", headers), (body, {}), (b"not json", headers)):
-        said = problem(api.post(f"/webhooks/{platform}", content=sent, headers=given), 401)
-        assert "hush" not in said
-    assert (taken(execute), due(execute)) == (0, 0)
+    for sent, sent_headers in ((body + b" ", headers), (body, {}), (b"not json", headers)):
+        detail = problem(api.post(f"/webhooks/{platform}", content=sent, headers=sent_headers), 401)
+        assert "hush" not in detail
+    assert (count_taken(execute), count_due(execute)) == (0, 0)
 
 
 @platforms
 @pytest.mark.usefixtures("connected")
-def test_a_replay_is_answered_well_and_happens_once(
+def test_a_replay_is_accepted_and_processed_once(
     api: httpx.Client, execute: Execute, delivery: Callable[..., Any], platform: str
 ) -> None:
     body, headers = delivery(platform)
     fates = []
     for _ in range(3):
-        answer = api.post(f"/webhooks/{platform}", content=body, headers=headers)
-        assert answer.status_code == 200
-        fates.append(answer.json()["fate"])
+        response = api.post(f"/webhooks/{platform}", content=body, headers=headers)
+        assert response.status_code == 200
+        fates.append(response.json()["fate"])
     assert fates == ["taken", "repeated", "repeated"]
-    assert taken(execute) == 1
+    assert count_taken(execute) == 1
 
 
 @pytest.mark.usefixtures("connected")
@@ -185,12 +187,12 @@ def test_a_delivery_of_etsy_that_is_replayed_later_is_refused(
     body, headers = delivery("etsy")
     clock.sleep(301)
     problem(api.post("/webhooks/etsy", content=body, headers=headers), 401)
-    assert taken(execute) == 0
+    assert count_taken(execute) == 0
 
 
 @platforms
 @pytest.mark.usefixtures("connected")
-def test_the_same_delivery_ten_times_at_once_is_taken_once(
+def test_ten_concurrent_copies_of_a_delivery_are_processed_once(
     api: httpx.Client, execute: Execute, delivery: Callable[..., Any], platform: str
 ) -> None:
     body, headers = delivery(platform)
@@ -199,10 +201,10 @@ def test_the_same_delivery_ten_times_at_once_is_taken_once(
             threads.submit(api.post, f"/webhooks/{platform}", content=body, headers=headers)
             for _ in range(10)
         ]
-    answers = [each.result() for each in sent]
-    assert {each.status_code for each in answers} == {200}
-    assert sorted(each.json()["fate"] for each in answers) == [*["repeated"] * 9, "taken"]
-    assert (taken(execute), due(execute)) == (1, 1)
+    responses = [future.result() for future in sent]
+    assert {response.status_code for response in responses} == {200}
+    assert sorted(response.json()["fate"] for response in responses) == [*["repeated"] * 9, "taken"]
+    assert (count_taken(execute), count_due(execute)) == (1, 1)
 
 
 @pytest.mark.usefixtures("connected")
@@ -211,16 +213,16 @@ def test_a_burst_for_one_account_makes_one_job_due(
 ) -> None:
     burst = [delivery("shopify", f"d-{number}") for number in range(200)]
     with ThreadPoolExecutor(10) as threads:
-        send = threads.map(
+        responses = threads.map(
             lambda x: api.post("/webhooks/shopify", content=x[0], headers=x[1]), burst
         )
-        assert {each.status_code for each in send} == {200}
-    assert (taken(execute), due(execute)) == (200, 1)
+        assert {response.status_code for response in responses} == {200}
+    assert (count_taken(execute), count_due(execute)) == (200, 1)
 
 
 @platforms
 @pytest.mark.usefixtures("connected")
-def test_a_shop_that_is_not_connected_is_taken_politely_and_nothing_is_done(
+def test_a_delivery_for_an_unknown_shop_is_accepted_and_ignored(
     api: httpx.Client,
     execute: Execute,
     delivery: Callable[..., Any],
@@ -228,16 +230,16 @@ def test_a_shop_that_is_not_connected_is_taken_politely_and_nothing_is_done(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     body, headers = delivery(platform, shop={"shopify": "two.myshopify.com"}.get(platform, "999"))
-    answer = api.post(f"/webhooks/{platform}", content=body, headers=headers)
-    assert (answer.status_code, answer.json()) == (202, {"fate": "unknown shop"})
-    assert (taken(execute), due(execute)) == (0, 0)
+    response = api.post(f"/webhooks/{platform}", content=body, headers=headers)
+    assert (response.status_code, response.json()) == (202, {"fate": "unknown shop"})
+    assert (count_taken(execute), count_due(execute)) == (0, 0)
     assert "not connected" in caplog.text
 
 
 @platforms
 @pytest.mark.parametrize("body", (b"{", b"[]", b"{}"))
 @pytest.mark.usefixtures("connected")
-def test_a_signed_body_that_makes_no_sense_is_told_so(
+def test_a_signed_but_invalid_body_is_refused(
     api: httpx.Client,
     execute: Execute,
     delivery: Callable[..., Any],
@@ -247,17 +249,17 @@ def test_a_signed_body_that_makes_no_sense_is_told_so(
     sent, headers = delivery(platform, body=body)
     headers.pop("X-Shopify-Topic", None)
     assert problem(api.post(f"/webhooks/{platform}", content=sent, headers=headers), 400)
-    assert taken(execute) == 0
+    assert count_taken(execute) == 0
 
 
-def test_a_topic_that_is_not_used_is_answered_well(
+def test_an_unused_topic_is_accepted(
     api: httpx.Client, execute: Execute, delivery: Callable[..., Any]
 ) -> None:
     body, headers = delivery("shopify")
     headers["X-Shopify-Topic"] = "themes/publish"
-    answer = api.post("/webhooks/shopify", content=body, headers=headers)
-    assert (answer.status_code, answer.json()) == (200, {"fate": "not used"})
-    assert taken(execute) == 0
+    response = api.post("/webhooks/shopify", content=body, headers=headers)
+    assert (response.status_code, response.json()) == (200, {"fate": "not used"})
+    assert count_taken(execute) == 0
 
 
 @platforms
@@ -266,47 +268,45 @@ def test_a_missing_secret_names_the_setting(
 ) -> None:
     api = serve(**dict.fromkeys(SECRETS, SecretStr("")))
     body, headers = delivery(platform)
-    said = problem(api.post(f"/webhooks/{platform}", content=body, headers=headers), 503)
-    assert said.startswith("HEADWAY_")
-    assert "SECRET" in said
+    detail = problem(api.post(f"/webhooks/{platform}", content=body, headers=headers), 503)
+    assert detail.startswith("HEADWAY_")
+    assert "SECRET" in detail
 
 
 @pytest.mark.parametrize("length", (f"Content-Length: {10**12}", "Transfer-Encoding: chunked"))
 def test_a_body_that_is_too_large_is_refused_while_it_comes(api: httpx.Client, length: str) -> None:
-    """An endless body would never be answered if it were kept first."""
+    """An endless body would get no response if it were read completely first."""
     host, port = api.base_url.host, api.base_url.port
-    with socket.create_connection((host, port), timeout=20) as wire:
-        wire.sendall(f"POST /webhooks/etsy HTTP/1.1\r\nHost: x\r\n{length}\r\n\r\n".encode())
-        answer = b""
+    with socket.create_connection((host, port), timeout=20) as sock:
+        sock.sendall(f"POST /webhooks/etsy HTTP/1.1\r\nHost: x\r\n{length}\r\n\r\n".encode())
+        response = b""
         if "chunked" in length:
             piece = b"x" * 65_536
             for _ in range(BODY_BYTES_MAX // len(piece) + 1):
-                wire.sendall(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
-        while b"application/problem+json" not in answer:
-            got = wire.recv(65_536)
-            assert got, "the server said nothing"
-            answer += got
-    assert answer.startswith(b"HTTP/1.1 413 ")
+                sock.sendall(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+        while b"application/problem+json" not in response:
+            chunk = sock.recv(65_536)
+            assert chunk, "the server sent nothing"
+            response += chunk
+    assert response.startswith(b"HTTP/1.1 413 ")
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_body_that_comes_in_pieces_is_whole_in_the_end(
-    api: httpx.Client, delivery: Callable[..., Any]
-) -> None:
+def test_a_chunked_body_is_read_completely(api: httpx.Client, delivery: Callable[..., Any]) -> None:
     body, headers = delivery("printify")
     pieces = (body[at : at + 1] for at in range(len(body)))
-    answer = api.post("/webhooks/printify", content=pieces, headers=headers)
-    assert answer.json() == {"fate": "taken"}
+    response = api.post("/webhooks/printify", content=pieces, headers=headers)
+    assert response.json() == {"fate": "taken"}
 
 
-def test_a_body_that_never_comes_is_given_up(serve: Callable[..., httpx.Client]) -> None:
+def test_a_body_that_never_arrives_times_out(serve: Callable[..., httpx.Client]) -> None:
     api = serve(body_wait_s=0.05)
-    with socket.create_connection((api.base_url.host, api.base_url.port), timeout=20) as wire:
-        wire.sendall(b"POST /webhooks/etsy HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
-        assert wire.recv(65_536).startswith(b"HTTP/1.1 408 ")
+    with socket.create_connection((api.base_url.host, api.base_url.port), timeout=20) as sock:
+        sock.sendall(b"POST /webhooks/etsy HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+        assert sock.recv(65_536).startswith(b"HTTP/1.1 408 ")
 
 
-def test_the_database_being_down_is_not_the_platforms_fault(
+def test_a_database_outage_returns_503(
     api: httpx.Client, pool: ConnectionPool, delivery: Callable[..., Any]
 ) -> None:
     body, headers = delivery("etsy")
@@ -314,8 +314,8 @@ def test_the_database_being_down_is_not_the_platforms_fault(
     assert "database" in problem(api.post("/webhooks/etsy", content=body, headers=headers), 503)
 
 
-def test_the_document_names_the_three_doors(api: httpx.Client) -> None:
+def test_the_document_has_the_three_webhook_paths(api: httpx.Client) -> None:
     paths = api.get("/openapi.json").json()["paths"]
     for platform in SHOPS:
-        said = paths[f"/webhooks/{platform}"]["post"]["responses"]
-        assert {"200", "202", "400", "401", "408", "413", "503"} <= set(said)
+        documented = paths[f"/webhooks/{platform}"]["post"]["responses"]
+        assert {"200", "202", "400", "401", "408", "413", "503"} <= set(documented)

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 import httpx
 
 from headway.app import providers
-from headway.app.call_metrics import ProcessMetrics
 from headway.app.providers import (
     day_limits,
     main_entry,
@@ -15,13 +14,13 @@ from headway.app.providers import (
     shared_limits,
     supplier_limit,
 )
+from headway.app.retention import old_rows
 from headway.app.rules import (
-    LEASE_MARGIN,
-    MINUTE_S,
     account_rule,
     at_pace,
     failure_rule,
     fetch_rule,
+    push_rule,
     seats_per_min,
     seller_defaults,
 )
@@ -34,48 +33,38 @@ from headway.core.catalog.lifecycle import Judge
 from headway.core.catalog.listings import MAIN, LimitKey, SellerId, SupplierName
 from headway.core.catalog.storefront import Shop
 from headway.core.dispatch import Verb
-from headway.core.limits.status import LimitStatus
 from headway.core.reasons import ListingPosition
-from headway.core.timetable.next_call import SupplierQueue
 from headway.core.timetable.policies import Policy, by_name
-from headway.engine import ports
 from headway.engine.fetch import Fetch, FetchRule
 from headway.engine.observed_limiter import ObservedLimiter
 from headway.engine.ports import Platform, Storefront, Supplier
-from headway.engine.ports_limits import Limiter
 from headway.engine.pull import Pull, PullRule
 from headway.engine.push import Push, PushRule
 from headway.engine.push_bulk import BulkPush
-from headway.engine.supplier_queue import current_rule, read_front
-from headway.engine.supplier_tick import SupplierTick, SupplierTicks
-from headway.engine.tick import EVERY, Tick
+from headway.engine.tick import EVERY, SupplierTick, SupplierTicks, Tick
+from headway.observe.metrics import ProcessMetrics
 from headway.providers.oauth import OAuthClient
 from headway.providers.provider import SupplierEntry, SupplierPace
-from headway.providers.registry import main_storefront, platform_role
+from headway.providers.registry import main_storefront, platform_role, platforms
 from headway.store.access.isolation import TenantPool
 from headway.store.accounts.jobs import Jobs
-from headway.store.accounts.oauth_flows import OAuthFlows
 from headway.store.accounts.status import AccountQueries
 from headway.store.accounts.webhooks import Webhooks
 from headway.store.catalog.bulk import Bulks
 from headway.store.catalog.history_months import HistoryMonths
 from headway.store.catalog.listings import Listings
 from headway.store.catalog.pushes import Pushes
-from headway.store.catalog.raw_replies import RawReplies
 from headway.store.catalog.sellers import Sellers
 from headway.store.catalog.suppliers import Suppliers
-from headway.store.dispatch import DispatchLeases
 from headway.store.limits.breakers import Breakers
 from headway.store.limits.day_demand import DayDemand
 from headway.store.limits.error_share import ErrorShare
 from headway.store.limits.limiter import PostgresLimiter
-from headway.store.monitoring.alert_states import AlertStates
 from headway.store.monitoring.freshness import FreshnessSamples
+from headway.store.monitoring.housekeeping import Housekeeping
 from headway.store.monitoring.notices import Notices
-from headway.store.monitoring.outbox import Outbox
 from headway.store.pauses import Pauses
 from headway.store.pool import Pool
-from headway.store.runs import Runs
 from headway.store.timetable.ahead import Ahead
 from headway.store.timetable.markets import Markets
 from headway.store.timetable.schedule import Schedule
@@ -83,12 +72,6 @@ from headway.store.timetable.slots import Timetable
 
 # How many accounts a worker keeps connections to.
 OPENED_MAX = 32
-BUDGETS_KEPT = timedelta(days=35)
-SAMPLES_KEPT = timedelta(days=35)
-# A shop without a dispatch for this long is disconnected or idle.
-DISPATCH_LEASES_KEPT = timedelta(days=1)
-# OAuth flows that never returned from the consent page are deleted after this time.
-FLOWS_KEPT = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +90,6 @@ class App:
     markets: Markets
     timetable: Timetable
     freshness: FreshnessSamples
-    raw: RawReplies
     pauses: Pauses
     breakers: Breakers
     webhooks: Webhooks
@@ -115,6 +97,7 @@ class App:
     supplier: SupplierName
     limit_key: LimitKey
     pace: SupplierPace
+    sign_in_early: timedelta
     open_supplier: Callable[[SupplierName], Supplier]
     pushes: Pushes
     new_storefront: Callable[[Shop], Storefront]
@@ -123,79 +106,57 @@ class App:
     job_rule: JobRule
     platforms: Mapping[PlatformName, Callable[[Account], Platform]]
     pull_rule: PullRule = field(default_factory=PullRule)
+    tick_every: timedelta = EVERY
     shop_restore_per_s: float
     judge: Judge
     rule: FetchRule
     account_queries: AccountQueries
     process_metrics: ProcessMetrics = field(default_factory=ProcessMetrics)
 
-    def fetch(
-        self,
-        owner: str,
-        *,
-        limiter: Limiter | None = None,
-        schedule: ports.SchedulePort | None = None,
-        markets: ports.MarketsPort | None = None,
-        breakers: ports.BreakersPort | None = None,
-        supplier: Supplier | None = None,
-        wake_push: Callable[[], None] = lambda: None,
-    ) -> Fetch:
-        """Make a worker's fetch; only the simulation replaces ports."""
+    def fetch(self, owner: str, *, wake_push: Callable[[], None] = lambda: None) -> Fetch:
+        """Make a worker's fetch."""
         return Fetch(
             clock=self.clock,
-            limiter=self.observed_limiter(Verb.FETCH, limiter),
-            schedule=schedule or self.schedule,
+            limiter=self.observed_limiter(Verb.FETCH),
+            schedule=self.schedule,
             sellers=self.sellers,
-            markets=markets or self.markets,
-            breakers=breakers or self.breakers,
-            supplier=supplier or self.open_supplier(self.supplier),
+            markets=self.markets,
+            breakers=self.breakers,
+            supplier=self.open_supplier(self.supplier),
             judge=self.judge,
             rule=self.rule,
             owner=owner,
             wake_push=wake_push,
         )
 
-    def push(
-        self,
-        owner: str,
-        *,
-        limiter: PostgresLimiter | None = None,
-        pushes: ports.PushesPort | None = None,
-        breakers: ports.BreakersPort | None = None,
-        only: str | None = None,
-    ) -> Push:
-        """Make a worker's push, for all shops or for one; a port given here stands in.
-
-        Only the simulation needs that.
-        """
-        gate = limiter or self.limiter
-        watched = self.observed_limiter(Verb.PUSH, gate)
+    def push(self, owner: str, *, only: str | None = None) -> Push:
+        """Make a worker's push, for all shops or for one."""
+        limiter = self.observed_limiter(Verb.PUSH)
         opened: dict[str, Storefront] = {}
 
         def open_shop(shop: Shop) -> Storefront:
-            watched.seller = shop.user_id
+            limiter.seller = shop.user_id
             if shop.id not in opened:
                 storefront = self.new_storefront(shop)
                 limit = providers.shop_limit(
                     self.settings, shop.domain, restore_per_s=self.shop_restore_per_s
                 )
-                gate.know(replace(limit, key=storefront.limit_key))
+                self.limiter.know(replace(limit, key=storefront.limit_key))
                 opened[shop.id] = storefront
             return opened[shop.id]
 
-        flows = pushes or self.pushes
         bulk = BulkPush(
             clock=self.clock,
-            pushes=flows,
+            pushes=self.pushes,
             bulks=Bulks(self.pool),
             from_count=self.settings.bulk_from,
             write_file=main_storefront()[1].price_file,
         )
         return Push(
             clock=self.clock,
-            limiter=watched,
-            pushes=flows,
-            breakers=breakers or self.breakers,
+            limiter=limiter,
+            pushes=self.pushes,
+            breakers=self.breakers,
             open_shop=open_shop,
             handle=handle_of,
             rule=self.push_rule,
@@ -205,43 +166,32 @@ class App:
             only=only,
         )
 
-    def pull(
-        self,
-        owner: str,
-        *,
-        limiter: PostgresLimiter | None = None,
-        jobs: ports.JobsPort | None = None,
-        breakers: ports.BreakersPort | None = None,
-        open_platform: Callable[[Account], Platform] | None = None,
-        only: PlatformName | None = None,
-    ) -> Pull:
-        """Make a worker's pull, for all platforms or for one; a port given here stands in.
-
-        Only the simulation needs that.
-        """
-        gate = limiter or self.limiter
-        watched = self.observed_limiter(Verb.PULL, gate)
+    def pull(self, owner: str, *, only: PlatformName | None = None) -> Pull:
+        """Make a worker's pull, for all platforms or for one."""
+        limiter = self.observed_limiter(Verb.PULL)
         opened: dict[str, Platform] = {}
 
-        def open_once(account: Account) -> Platform:
-            watched.seller = account.user_id
+        def open_platform(account: Account) -> Platform:
+            limiter.seller = account.user_id
             if account.id not in opened:
                 if len(opened) >= OPENED_MAX:
                     opened.pop(next(iter(opened)))
-                opened[account.id] = (open_platform or self.open_platform)(account)
+                opened[account.id] = self.platforms[account.platform](account)
                 own = providers.own_limit(
                     account, self.settings, restore_per_s=self.shop_restore_per_s
                 )
                 if own is not None:
-                    gate.know(own)
+                    self.limiter.know(own)
             return opened[account.id]
 
         return Pull(
             clock=self.clock,
-            limiter=watched,
-            jobs=jobs or self.jobs,
-            breakers=breakers or self.breakers,
-            open_platform=open_once,
+            limiter=limiter,
+            jobs=self.jobs,
+            breakers=self.breakers,
+            open_platform=open_platform,
+            platforms=self.platforms,
+            errors_counted=[name for name, role in platforms().items() if role.counts_errors],
             paginator_of=_paginator_of,
             errors=ErrorShare(self.pool),
             rule=self.job_rule,
@@ -250,69 +200,40 @@ class App:
             only=only,
         )
 
-    def observed_limiter(self, verb: str, limiter: Limiter | None = None) -> ObservedLimiter:
+    def observed_limiter(self, verb: str) -> ObservedLimiter:
         """Return a limiter for one worker that counts and traces its calls."""
         return ObservedLimiter(
-            limiter or self.limiter, clock=self.clock, verb=verb, watch=self.process_metrics
+            self.limiter, clock=self.clock, verb=verb, watch=self.process_metrics
         )
 
-    def open_platform(self, account: Account) -> Platform:
-        """Make the connector of an account."""
-        return self.platforms[account.platform](account)
+    def tick(self, *, watch: Callable[[datetime], datetime] | None = None) -> Tick:
+        """Make a tick; with `watch` it also checks alerts."""
 
-    def tick(
-        self,
-        *,
-        jobs: ports.JobsPort | None = None,
-        schedule: ports.SchedulePort | None = None,
-        markets: ports.MarketsPort | None = None,
-        timetable: ports.TimetablePort | None = None,
-        every: timedelta = EVERY,
-        has_samples: bool = True,
-        watch: Callable[[datetime], datetime] | None = None,
-    ) -> Tick:
-        """Make a tick that also checks alerts with `watch`; a port given here replaces the App's.
-
-        Only the simulation needs that, of the settings' supplier. It has its own figures of
-        freshness, and takes no samples.
-        """
-
-        def new_line(name: SupplierName) -> SupplierTick:
-            line = self.for_supplier(name)
+        def new_supplier_tick(name: SupplierName) -> SupplierTick:
+            app = self.for_supplier(name)
             return SupplierTick(
-                schedule=schedule or line.schedule,
-                markets=markets or line.markets,
-                timetable=timetable or line.timetable,
+                schedule=app.schedule,
+                markets=app.markets,
+                timetable=app.timetable,
                 policy=self.policy,
-                every=every,
+                every=self.tick_every,
                 now=self.clock.now(),
             )
 
         return Tick(
             clock=self.clock,
-            schedule=schedule or self.schedule,
+            schedule=self.schedule,
             sellers=self.sellers,
-            lines=SupplierTicks(names=Suppliers(self.pool).names, new_line=new_line),
-            jobs=jobs or self.jobs,
+            suppliers=SupplierTicks(names=Suppliers(self.pool).names, new=new_supplier_tick),
+            jobs=self.jobs,
             pauses=self.pauses,
             notices=Notices(self.pool),
-            sample=self.freshness.sample if has_samples else None,
+            sample=self.freshness.sample,
             watch=watch,
-            memories=(
-                (self.jobs, BUDGETS_KEPT),
-                (self.freshness, SAMPLES_KEPT),
-                (OAuthFlows(self.pool), FLOWS_KEPT),
-                (self.limiter, timedelta(days=self.settings.ledger_retention_days)),
-                (self.raw, timedelta(days=self.settings.raw_retention_days)),
-                (self.pushes, timedelta(days=self.settings.ledger_retention_days)),
-                (self.webhooks, timedelta(days=self.settings.ledger_retention_days)),
-                (Runs(self.pool), timedelta(days=self.settings.ledger_retention_days)),
-                (DispatchLeases(self.pool, self.clock), DISPATCH_LEASES_KEPT),
-                (AlertStates(self.pool), timedelta(days=self.settings.ledger_retention_days)),
-                (Outbox(self.pool), timedelta(days=self.settings.ledger_retention_days)),
-            ),
-            history=HistoryMonths(self.pool, months=self.settings.history_months).tend,
-            every=every,
+            housekeeping=Housekeeping(self.pool),
+            memories=old_rows(self),
+            history=HistoryMonths(self.pool, months=self.settings.history_months).maintain,
+            every=self.tick_every,
             rescues=self.process_metrics.rescued,
         )
 
@@ -328,55 +249,6 @@ class App:
             policy = policy.informed(self.markets.load((), now))
         return policy.reason(position.listing, now)
 
-    def supplier_queue(
-        self, now: datetime, *, pool: Pool | None = None, status: LimitStatus | None = None
-    ) -> SupplierQueue:
-        """Read what every listing waits for: permits, the supplier, the front of the queue.
-
-        With `pool`, read the rows through that one; `status` is the limiter's, if already read.
-        """
-        status = status or self.limiter.status(self.limit_key)
-        app = self if pool is None else self._over(pool)
-        pace_s = max(self.pace.gap_s, MINUTE_S / self.pace.calls_per_min)
-        front = read_front(app.schedule, now, self.rule.seat_rule)
-        rule = current_rule(
-            self.rule.seat_rule,
-            front,
-            now,
-            policy=self.policy,
-            schedule=app.schedule,
-            markets=app.markets,
-            pace=self.rule.pace,
-        )
-        is_full = rule.retries_left == 0
-        window = self.policy.retry_window(now, app.schedule.listed()) if is_full else None
-        return SupplierQueue(
-            rule=rule,
-            breaker=app.breakers.load(self.limit_key),
-            # The next permit may already be promised to the call that waits for it.
-            permit_at=status.promised_at or status.next_free_at,
-            pace=max(timedelta(seconds=pace_s), self.rule.pace),
-            paused_until=status.paused_until,
-            pause_reason=status.reason,
-            retries_from=None if window is None else window.closes_at,
-            front=front,
-        )
-
-    def _over(self, pool: Pool) -> "App":
-        """Return the same application whose supplier queue is read through this pool."""
-        return replace(
-            self,
-            schedule=Schedule(pool, self.supplier),
-            breakers=Breakers(pool),
-            markets=self._markets_over(pool, self.supplier, self.limit_key, self.pace),
-        )
-
-    def _markets_over(
-        self, pool: Pool, name: SupplierName, limit_key: LimitKey, pace: SupplierPace
-    ) -> Markets:
-        rate = seats_per_min(self.settings, pace)
-        return Markets(pool, name, limit_key=limit_key, seats_per_min=rate)
-
     def for_supplier(self, name: SupplierName) -> "App":
         """Return the same application for this supplier; raises NotFoundError.
 
@@ -391,7 +263,9 @@ class App:
         limit = supplier_limit(self.settings, entry)
         limit_key = LimitKey(limit.key)
         self.limiter.know(limit)
-        pool, pace = self.pool, providers.role_of(entry).pace(self.settings, entry)
+        pool, role = self.pool, providers.role_of(entry)
+        pace = role.pace(self.settings, entry)
+        rate = seats_per_min(self.settings, pace)
         return replace(
             self,
             pace=pace,
@@ -400,13 +274,10 @@ class App:
             rule=at_pace(self.rule, self.settings, pace),
             schedule=Schedule(pool, name),
             ahead=Ahead(pool, name),
-            markets=self._markets_over(pool, name, limit_key, pace),
+            markets=Markets(pool, name, limit_key=limit_key, seats_per_min=rate),
+            sign_in_early=role.sign_in_early,
             timetable=Timetable(pool, name),
         )
-
-    def with_poll(self, poll: timedelta) -> "App":
-        """Return the same application whose workers poll this often."""
-        return replace(self, rule=replace(self.rule, poll=poll))
 
     def as_person(self, *, actor: str, seller: SellerId | None = None) -> "App":
         """Return the application as this person may use it; with `seller`, only that seller's data.
@@ -439,7 +310,8 @@ def build(
     policy = by_name(settings.policy)
     limiter = PostgresLimiter(pool, clock, list(shared_limits(settings).values()), ids=ids)
     days, entry = day_limits(settings), main_entry(settings)[0]
-    pace = providers.role_of(entry).pace(settings, entry)
+    role = providers.role_of(entry)
+    pace = role.pace(settings, entry)
     job_rule = account_rule(settings)
     demand = DayDemand(pool, job_rule)
     return App(
@@ -452,6 +324,7 @@ def build(
             pool,
             limiter,
             job_rule,
+            kinds={platform: role.kinds for platform, role in platforms().items()},
             days={platform: day.key for platform, day in days.items()},
             demand=demand,
         ),
@@ -460,6 +333,7 @@ def build(
         supplier=MAIN,
         limit_key=main_limit_key(settings),
         pace=pace,
+        sign_in_early=role.sign_in_early,
         schedule=Schedule(pool),
         ahead=Ahead(pool),
         listings=Listings(pool),
@@ -471,7 +345,6 @@ def build(
         freshness=FreshnessSamples(
             pool, promises_min={tier: settings.promises_min[tier.value] for tier in Tier}
         ),
-        raw=RawReplies(pool),
         pauses=Pauses(pool),
         breakers=Breakers(pool),
         webhooks=Webhooks(pool),
@@ -481,16 +354,10 @@ def build(
         new_storefront=lambda shop: providers.storefront(
             shop, settings, clock, pool, shop_transport
         ),
-        push_rule=PushRule(
-            lease=timedelta(seconds=settings.shopify_timeout_s) + LEASE_MARGIN,
-            verify_every=None
-            if settings.drift == "off"
-            else timedelta(hours=settings.drift_check_h),
-            repairs_drift=settings.drift == "repair",
-        ),
+        push_rule=push_rule(settings),
         shop_restore_per_s=main_storefront()[1].restore_per_s,
         judge=Judge(rule=failure_rule(settings), policy=policy),
-        account_queries=AccountQueries(pool, job_rule, days, demand),
+        account_queries=AccountQueries(pool, job_rule, days, demand, platforms=platforms()),
         rule=fetch_rule(settings, policy),
     )
 

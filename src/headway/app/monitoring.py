@@ -1,19 +1,183 @@
-"""The check of the alert rules that each tick makes, and the notifications that follow."""
+"""The measurements for alert rules, the check of each tick, and the notifications that follow."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from headway.app import App
-from headway.app.alert_metrics import alert_metrics_now
+from headway.app.providers import supplier_key, token_prefixes
+from headway.app.rules import MINUTE_S
 from headway.config import Settings
+from headway.core.dispatch import STOREFRONT
+from headway.core.limits.state import UNKNOWN
+from headway.core.monitoring.account_rules import TOKEN_NOTICE
 from headway.core.monitoring.alert_state import AlertChange
+from headway.core.monitoring.burn_rate import FAST, SLOW, burn
 from headway.core.monitoring.messages import Message, QuietHours, alert_message
+from headway.core.monitoring.metrics import (
+    AlertMetrics,
+    ConnectionMetric,
+    QuotaMetric,
+    TierMetric,
+    TokenMetric,
+)
 from headway.core.monitoring.rules import current_alerts
+from headway.core.pauses import Pause
 from headway.engine.notify import Notify
 from headway.observe.notify import AppriseSender
+from headway.store.accounts.credentials import Credentials
+from headway.store.catalog.listing_counts import count_listings
+from headway.store.catalog.suppliers import Suppliers
+from headway.store.limits.quotas import Budget
+from headway.store.monitoring.alert_counters import MinuteCounters
 from headway.store.monitoring.alert_states import AlertStates
+from headway.store.monitoring.freshness import KEPT_SHARE, Freshness
+from headway.store.monitoring.housekeeping import Housekeeping
 from headway.store.monitoring.outbox import Outbox
 from headway.store.pauses import Pauses
+from headway.store.pool import guarded
+from headway.store.status import Overview
+
+
+def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> AlertMetrics:
+    """Measure the supplier queues, shops and accounts of all sellers."""
+    settings, counters = app.settings, MinuteCounters(app.pool)
+    status = app.limiter.status(app.limit_key)
+    # Every limiter waits for one window when it starts; that is no reason for an alert.
+    is_known = status.reason != UNKNOWN
+    free_at = status.promised_at or status.next_free_at
+    pace_s = max(settings.rate_gap_s, MINUTE_S / settings.rate_limit)
+    wait_s = (free_at - now).total_seconds() - pace_s if is_known else 0.0
+    with guarded(), app.pool.connection() as connection:
+        counts, _, oldest_read_at = count_listings(connection, now, app.rule.seat_rule.slack, None)
+    troubles = counters.troubles(app.platforms)
+    limit_keys = {row.name: supplier_key(row) for row in Suppliers(app.pool).all()}
+    breakers = app.breakers.load_all(list(limit_keys.values()))
+    return AlertMetrics(
+        now=now,
+        breaker=app.breakers.load(app.limit_key),
+        others={
+            name: breakers[limit_key]
+            for name, limit_key in limit_keys.items()
+            if breakers[limit_key].is_open
+        },
+        hour=counters.read(
+            now, limit_keys=[app.limit_key, *limit_keys.values()], permit_wait_s=max(0.0, wait_s)
+        ),
+        calls_paused_until=status.paused_until if is_known else None,
+        calls_paused_reason=status.reason,
+        pauses=pauses,
+        stale=counts.stale,
+        total=counts.total,
+        oldest_read_at=oldest_read_at,
+        promises=promises_of(app.freshness.series(now - SLOW[-1]), now),
+        held=troubles.held,
+        held_since=troubles.held_since,
+        failing=counts.failing,
+        refused=troubles.refused,
+        refusals_in_a_row=troubles.refusals_in_a_row,
+        parked=counts.parked,
+        connections=troubles.connections,
+        dead_jobs=troubles.dead_jobs,
+        quotas=[_quota_metric(app, budget, now) for budget in app.account_queries.budgets(now)],
+        tokens=Credentials(app.pool).ending(now + TOKEN_NOTICE, prefixes=token_prefixes(settings)),
+        ticked_at=Housekeeping(app.pool).last_round(),
+        failing_steps=Housekeeping(app.pool).failing(),
+    )
+
+
+def _quota_metric(app: App, budget: Budget, now: datetime) -> QuotaMetric:
+    """Measure a platform's day; if it is used up, with the account that used most of it."""
+    metric = QuotaMetric(
+        platform=budget.platform,
+        left=budget.left,
+        limit=budget.limit,
+        room_at=budget.forecast.room_at,
+        paused_until=budget.paused_until,
+    )
+    if not metric.is_spent(now):
+        return metric
+    name, calls = app.account_queries.top_account(now, budget.platform)
+    return replace(metric, top_account=name, top_calls=calls)
+
+
+def alert_metrics_of(
+    overview: Overview, *, pauses: Sequence[Pause], tokens: Sequence[TokenMetric]
+) -> AlertMetrics:
+    """Return the measurements in a seller's overview; what all sellers share is not in it."""
+    front, lane = overview.storefront, overview.accounts
+    is_known = overview.gate.pause_reason != UNKNOWN
+    return AlertMetrics(
+        now=overview.now,
+        breaker=overview.breaker,
+        calls_paused_until=overview.gate.paused_until if is_known else None,
+        calls_paused_reason=overview.gate.pause_reason,
+        pauses=pauses,
+        stale=overview.counts.stale,
+        total=overview.counts.total,
+        oldest_read_at=overview.oldest_read_at,
+        held=front.held_count,
+        held_since=min((change.at for change in front.held), default=None),
+        failing=overview.counts.failing,
+        refused=sum(shop.failing for shop in front.shops),
+        refusals_in_a_row=max((listing.failures for listing in front.failing), default=0),
+        parked=overview.counts.parked,
+        connections=_connections(overview),
+        dead_jobs=lane.dead_count,
+        tokens=tokens,
+    )
+
+
+def _connections(overview: Overview) -> list[ConnectionMetric]:
+    """Return the disconnected accounts, and the shops that do not answer."""
+    disconnected = [
+        ConnectionMetric(
+            seller=account.user_id,
+            name=f"{account.platform} {account.shop}",
+            is_connected=False,
+            trouble=account.trouble,
+        )
+        for account in overview.accounts.accounts
+        if not account.is_connected
+    ]
+    down = [
+        ConnectionMetric(
+            seller=shop.user_id,
+            name=f"{STOREFRONT} {shop.shop}",
+            is_connected=True,
+            trouble=shop.trouble,
+        )
+        for shop in overview.storefront.shops
+        if shop.is_connected and shop.trouble
+    ]
+    return [*disconnected, *down]
+
+
+def promises_of(samples: Sequence[Freshness], now: datetime) -> list[TierMetric]:
+    """Return each tier's promise and burn rates, from the samples of the last hours."""
+    if not samples:
+        return []
+    newest = samples[-1]
+    metrics = []
+    for tier in newest.tiers:
+        kept = [
+            (sample.at, past.kept_share)
+            for sample in samples
+            for past in sample.tiers
+            if past.tier is tier.tier and past.kept_share is not None
+        ]
+        metrics.append(
+            TierMetric(
+                tier=tier.tier,
+                promise_min=tier.promise_min,
+                kept_share=1.0 if tier.kept_share is None else tier.kept_share,
+                burn_fast=burn(kept, now, FAST, promised=KEPT_SHARE),
+                burn_slow=burn(kept, now, SLOW, promised=KEPT_SHARE),
+                at=newest.at,
+            )
+        )
+    return metrics
+
 
 EVERY = timedelta(minutes=1)
 ACTOR = "watch"
@@ -37,7 +201,7 @@ def alert_monitor(
             return alert_message(change, now, base=base, quiet=quiet) if has_targets else None
 
         metrics = alert_metrics_now(
-            app, app.clock.now(), pauses=Pauses(app.pool).standing(app.clock.now())
+            app, app.clock.now(), pauses=Pauses(app.pool).active(app.clock.now())
         )
         alerts = current_alerts(metrics, settings.alert_thresholds)
         for change in states.update(alerts, now, write=write) or ():

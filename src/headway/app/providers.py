@@ -32,7 +32,7 @@ def context_of(
     return ProviderContext(
         settings=settings,
         clock=clock,
-        shelf=Credentials(pool),
+        token_store=Credentials(pool),
         open_vault=partial(shared_vault, settings),
         transport=transport,
     )
@@ -86,8 +86,11 @@ def shared_limits(settings: Settings) -> dict[str, Resource]:
 def day_limits(settings: Settings) -> Mapping[PlatformName, Resource]:
     """Return the daily quotas that all sellers on a platform share."""
     limits = shared_limits(settings)
-    days = {platform: registry.platform_role(platform).day for platform in PlatformName}
-    return {platform: limits[day] for platform, day in days.items() if day is not None}
+    return {
+        platform: limits[role.day]
+        for platform, role in registry.platforms().items()
+        if role.day is not None
+    }
 
 
 def supplier(
@@ -101,11 +104,11 @@ def supplier(
     context = context_of(settings, clock, pool, transport)
     if name == MAIN:
         entry, secrets = main_entry(settings)
-        made: Supplier = role_of(entry).open(context, lambda: entry, lambda: secrets)
+        client: Supplier = role_of(entry).open(context, lambda: entry, lambda: secrets)
     else:
         rows, read_secrets = Suppliers(pool), partial(stored_secrets, name, settings, pool)
-        made = role_of(rows.find(name)).open(context, partial(rows.find, name), read_secrets)
-    return made
+        client = role_of(rows.find(name)).open(context, partial(rows.find, name), read_secrets)
+    return client
 
 
 def storefront(
@@ -117,8 +120,8 @@ def storefront(
 ) -> Storefront:
     """Make the client that writes to a shop."""
     _, role = registry.main_storefront()
-    made: Storefront = role.open(context_of(settings, clock, pool, transport), shop)
-    return made
+    client: Storefront = role.open(context_of(settings, clock, pool, transport), shop)
+    return client
 
 
 def shop_limit(settings: Settings, shop: str, *, restore_per_s: float) -> Resource:
@@ -134,14 +137,20 @@ def token_key_of(settings: Settings, platform: PlatformName, shop: str) -> Limit
     return registry.platform_role(platform).token_key(settings, shop)
 
 
+def token_prefixes(settings: Settings) -> dict[PlatformName, str]:
+    """Return what stands before the shop in the token keys of each platform."""
+    return {
+        platform: role.token_key(settings, "") for platform, role in registry.platforms().items()
+    }
+
+
 def platforms(
     settings: Settings, clock: Clock, pool: Pool, transport: httpx.BaseTransport | None
 ) -> dict[PlatformName, Callable[[Account], Platform]]:
     """Return how the client that reads an account is made, by platform."""
     context = context_of(settings, clock, pool, transport)
     return {
-        platform: partial(registry.platform_role(platform).open, context)
-        for platform in PlatformName
+        platform: partial(role.open, context) for platform, role in registry.platforms().items()
     }
 
 
@@ -155,11 +164,10 @@ def oauth_clients(
 ) -> Mapping[PlatformName, Callable[[], OAuthClient]]:
     """Return how sellers connect a shop on the platform's own page, where it has one."""
     context = context_of(settings, clock, pool, transport)
-    roles = {platform: registry.platform_role(platform) for platform in PlatformName}
     return {
-        platform: partial(role.oauth, context)
-        for platform, role in roles.items()
-        if role.oauth is not None
+        platform: partial(role.consent.open, context)
+        for platform, role in registry.platforms().items()
+        if role.consent is not None
     }
 
 

@@ -11,6 +11,7 @@ from headway.core.catalog.lifecycle import FailureRule
 from headway.core.timetable.policies import Policy
 from headway.core.timetable.seats import SeatRule
 from headway.engine.fetch import FetchRule
+from headway.engine.push import PushRule
 from headway.providers.provider import SupplierPace
 
 MINUTE_S = 60.0
@@ -88,4 +89,14 @@ def failure_rule(settings: Settings) -> FailureRule:
         backoff_max=timedelta(hours=settings.backoff_max_h),
         missing_confirmations=settings.missing_confirmations,
         draft_parked=settings.draft_parked,
+    )
+
+
+def push_rule(settings: Settings) -> PushRule:
+    """Return how shops are written to, and how often they are checked for drift."""
+    every = timedelta(hours=settings.drift_check_h)
+    return PushRule(
+        lease=timedelta(seconds=settings.shopify_timeout_s) + LEASE_MARGIN,
+        verify_every=None if settings.drift == "off" else every,
+        repairs_drift=settings.drift == "repair",
     )

@@ -43,12 +43,14 @@ def add_supplier(app: App, name: SupplierName, setup: SupplierSetup) -> bool:
     vault, now = shared_vault(app.settings), app.clock.now()
     with guarded(), app.pool.connection() as connection, connection.transaction():
         is_new = Suppliers(Lent(connection)).add(row, now=now)
-        shelf, limit_key, owner = Credentials(Lent(connection)), login_key(name), fresh_id()
-        if not shelf.begin_refresh(limit_key, owner=owner, now=now, lease_until=now + LEASE):
+        token_store, limit_key, owner = Credentials(Lent(connection)), login_key(name), fresh_id()
+        if not token_store.begin_refresh(limit_key, owner=owner, now=now, lease_until=now + LEASE):
             raise ConflictError(f"somebody else is changing {name}; try again in a minute")
         for field, text in setup.secrets.items():
-            shelf.save(limit_key, field, secret=vault.encrypt(text), expires_at=NEVER, owner=owner)
-        shelf.end_refresh(limit_key, owner=owner)
+            token_store.save(
+                limit_key, field, secret=vault.encrypt(text), expires_at=NEVER, owner=owner
+            )
+        token_store.end_refresh(limit_key, owner=owner)
     return is_new
 
 

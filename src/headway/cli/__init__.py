@@ -41,7 +41,7 @@ COMMANDS = {
     "alerts": ("headway.cli.monitoring", "Show what is wrong now and needs a person."),
     "notify": (
         "headway.cli.notify",
-        "Send a message to everybody who is told of alerts, to see that it arrives.",
+        "Send a test message to everybody who is notified of alerts.",
     ),
     "limits": ("headway.cli.monitoring", "Show what is used of each limit, or the calls of one."),
     "audit": ("headway.cli.monitoring", "Write out every event, as CSV or as lines of JSON."),
@@ -95,7 +95,7 @@ COMMANDS = {
         "headway.cli.plan",
         "Say whether a catalogue fits the supplier's limit, and how well.",
     ),
-    "doctor": ("headway.cli.doctor", "Look over this installation and say what to mend."),
+    "doctor": ("headway.cli.doctor", "Check this installation and show what to fix."),
     "key": (
         "headway.cli.keys",
         "Make, list or revoke keys, or make a link that logs a browser in once.",

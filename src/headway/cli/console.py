@@ -29,11 +29,11 @@ class CommandConsole:
 
     def say(self, text: str) -> None:
         """Write one line as it is."""
-        self.log.say(text)
+        self.log.info(text)
 
     def tell(self, step: str, text: str) -> None:
         """Write what a step did."""
-        self.log.tell(step, text)
+        self.log.log_step(step, text)
 
     def _write(self, line: str) -> None:
         self.console.print(line, soft_wrap=True, highlight=False, markup=False)

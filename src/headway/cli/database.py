@@ -8,7 +8,7 @@ import typer
 
 from headway import config
 from headway.cli.output import AsJson, emit, facts, say
-from headway.cli.session import WALL, open_session
+from headway.cli.session import REAL_TIME, open_session
 from headway.errors import ConflictError, InvalidError
 from headway.store import migrate
 from headway.store.monitoring.processes import Processes
@@ -52,7 +52,7 @@ def upgrade(
         pool = session.app.pool
         if not (pre or anyway):
             _refuse_beside_older(pool, to)
-        applied = migrate.upgrade(pool, WALL, to, only_pre=pre)
+        applied = migrate.upgrade(pool, REAL_TIME, to, only_pre=pre)
         left = migrate.pending(pool) if pre else []
         _report("applied", applied, migrate.current(pool), as_json=as_json, left=left)
 
@@ -90,7 +90,7 @@ def downgrade(
         version = migrate.current(session.app.pool)
         if version > to:
             _confirm(session.place, version, to, is_sure=yes)
-        undone = migrate.downgrade(session.app.pool, WALL, to)
+        undone = migrate.downgrade(session.app.pool, REAL_TIME, to)
         _report("undone", undone, migrate.current(session.app.pool), as_json=as_json)
 
 

@@ -13,13 +13,20 @@ import typer
 from pydantic import SecretStr
 
 from headway import __version__, config
-from headway.cli.doctor_broker import examine_broker
-from headway.cli.doctor_database import examine_rights, examine_server
-from headway.cli.doctor_processes import examine_processes
+from headway.cli.doctor_checks import (
+    FAIL,
+    OK,
+    WARN,
+    DoctorCheck,
+    examine_broker,
+    examine_processes,
+    examine_rights,
+    examine_server,
+    examine_shops,
+)
 from headway.cli.doctor_settings import example_file, reference, settings_in_force
-from headway.cli.doctor_shops import FAIL, OK, WARN, ShopCheck, examine_shops
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.session import WALL, Session, find_joinable, open_session
+from headway.cli.session import REAL_TIME, Session, find_joinable, open_session
 from headway.config import Settings
 from headway.errors import HeadwayError
 from headway.store import migrate
@@ -53,7 +60,7 @@ def doctor(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Look over this installation and say what to mend.
+    """Check this installation and show what to fix.
 
     Starts the embedded database if none is configured and none runs. Exit code 1 if anything
     fails.
@@ -64,12 +71,12 @@ def doctor(
     if example:
         print(example_file(), end="")
         return
-    lines = [ShopCheck(subject="headway", verdict=OK, finding=_versions())]
+    lines = [DoctorCheck(subject="headway", verdict=OK, finding=_versions())]
     settings: Settings | None = None
     try:
         settings = config.load()
     except HeadwayError as error:
-        lines.append(ShopCheck(subject="settings", verdict=FAIL, finding=str(error)))
+        lines.append(DoctorCheck(subject="settings", verdict=FAIL, finding=str(error)))
     else:
         lines += _examine_database(settings)
         lines += examine_broker(settings)
@@ -93,13 +100,13 @@ def _versions() -> str:
     return f"{__version__} on Python {platform.python_version()}, {platform.system()}"
 
 
-def _examine_database(settings: Settings) -> Iterator[ShopCheck]:
+def _examine_database(settings: Settings) -> Iterator[DoctorCheck]:
     is_own = settings.database_url is None
     try:
         with open_session(settings, check_schema=is_own) as session:
-            asked_at = WALL.now()
+            asked_at = REAL_TIME.now()
             server = probe(session.app.pool)
-            answered_at = WALL.now()
+            answered_at = REAL_TIME.now()
             yield from examine_server(server, session.place)
             offset = clock_offset(server.clock, asked_at=asked_at, answered_at=answered_at)
             yield _clock(offset / timedelta(milliseconds=1))
@@ -115,28 +122,28 @@ def _examine_database(settings: Settings) -> Iterator[ShopCheck]:
                 yield from examine_processes(session.app)
                 yield from examine_shops(session.app)
     except HeadwayError as error:
-        yield ShopCheck(subject="database", verdict=FAIL, finding=str(error))
+        yield DoctorCheck(subject="database", verdict=FAIL, finding=str(error))
 
 
-def _clock(offset_ms: float) -> ShopCheck:
+def _clock(offset_ms: float) -> DoctorCheck:
     finding = f"the database's clock differs from this host's by {offset_ms:.0f} ms"
     if abs(offset_ms) <= OFFSET_WARN_MS:
-        return ShopCheck(subject="clock", verdict=OK, finding=finding)
+        return DoctorCheck(subject="clock", verdict=OK, finding=finding)
     advice = "the limit still holds, but due times drift; run a time service on both"
-    return ShopCheck(subject="clock", verdict=WARN, finding=f"{finding}; {advice}")
+    return DoctorCheck(subject="clock", verdict=WARN, finding=f"{finding}; {advice}")
 
 
-def _schema(session: Session) -> ShopCheck:
+def _schema(session: Session) -> DoctorCheck:
     version, missing = migrate.current(session.app.pool), migrate.pending(session.app.pool)
     if missing:
         is_fine = all(migration.kind is migrate.MigrationKind.POST for migration in missing)
         when = "once every process is new, run" if is_fine else "run"
         finding = f"{len(missing)} missing, next {missing[0].label}; {when}: headway db upgrade"
-        return ShopCheck(subject="migrations", verdict=WARN if is_fine else FAIL, finding=finding)
-    return ShopCheck(subject="migrations", verdict=OK, finding=f"{version} of {version} applied")
+        return DoctorCheck(subject="migrations", verdict=WARN if is_fine else FAIL, finding=finding)
+    return DoctorCheck(subject="migrations", verdict=OK, finding=f"{version} of {version} applied")
 
 
-def _examine_host(settings: Settings) -> Iterator[ShopCheck]:
+def _examine_host(settings: Settings) -> Iterator[DoctorCheck]:
     folder = settings.data_dir.expanduser()
     yield _folder(folder)
     yield _secret_key(settings, folder)
@@ -144,70 +151,72 @@ def _examine_host(settings: Settings) -> Iterator[ShopCheck]:
     yield _port(settings, folder)
 
 
-def _folder(folder: Path) -> ShopCheck:
+def _folder(folder: Path) -> DoctorCheck:
     try:
         mode = folder.stat().st_mode
     except OSError as error:
         if isinstance(error, FileNotFoundError):
-            return ShopCheck(subject="folder", verdict=OK, finding=f"{folder} is made at first use")
+            return DoctorCheck(
+                subject="folder", verdict=OK, finding=f"{folder} is made at first use"
+            )
         advice = "set HEADWAY_DATA_DIR to a folder you may write to"
         finding = f"{folder}: {error.strerror}; {advice}"
-        return ShopCheck(subject="folder", verdict=FAIL, finding=finding)
+        return DoctorCheck(subject="folder", verdict=FAIL, finding=finding)
     if not stat.S_ISDIR(mode) or not os.access(folder, os.W_OK | os.X_OK):
         finding = f"{folder} cannot be written; set HEADWAY_DATA_DIR to a folder of yours"
-        return ShopCheck(subject="folder", verdict=FAIL, finding=finding)
+        return DoctorCheck(subject="folder", verdict=FAIL, finding=finding)
     if mode & OTHERS_READ:
         finding = f"{folder} can be listed by others; run: chmod go-rwx {folder}"
-        return ShopCheck(subject="folder", verdict=WARN, finding=finding)
+        return DoctorCheck(subject="folder", verdict=WARN, finding=finding)
     finding = f"{folder} is yours alone ({stat.S_IMODE(mode):04o})"
-    return ShopCheck(subject="folder", verdict=OK, finding=finding)
+    return DoctorCheck(subject="folder", verdict=OK, finding=finding)
 
 
-def _secret_key(settings: Settings, folder: Path) -> ShopCheck:
+def _secret_key(settings: Settings, folder: Path) -> DoctorCheck:
     key_file = folder / SECRET_FILE
     if settings.secret_key is not None:
         finding = "from HEADWAY_SECRET_KEY; stored credentials are encrypted with it"
-        return ShopCheck(subject="secret key", verdict=OK, finding=finding)
+        return DoctorCheck(subject="secret key", verdict=OK, finding=finding)
     try:
         mode = key_file.stat().st_mode
     except OSError:
         mode = None
     if mode is not None and mode & OTHERS:
         finding = f"{key_file} can be read by others; run: chmod 600 {key_file}"
-        return ShopCheck(subject="secret key", verdict=FAIL, finding=finding)
+        return DoctorCheck(subject="secret key", verdict=FAIL, finding=finding)
     if settings.broker_url is not None:
         finding = f"in {key_file}, of this host alone; set HEADWAY_SECRET_KEY, the same on all"
-        return ShopCheck(subject="secret key", verdict=WARN, finding=finding)
+        return DoctorCheck(subject="secret key", verdict=WARN, finding=finding)
     if mode is None:
         finding = f"none yet; {key_file} is made at first use"
-        return ShopCheck(subject="secret key", verdict=OK, finding=finding)
+        return DoctorCheck(subject="secret key", verdict=OK, finding=finding)
     finding = f"in {key_file}, for its owner only; keep a copy of it beside your backups"
-    return ShopCheck(subject="secret key", verdict=OK, finding=finding)
+    return DoctorCheck(subject="secret key", verdict=OK, finding=finding)
 
 
-def _credentials(settings: Settings) -> ShopCheck:
+def _credentials(settings: Settings) -> DoctorCheck:
     needed = ("boeing_client_id", "boeing_client_secret", "boeing_username", "boeing_password")
     missing = [config.setting_name(name) for name in needed if not _text(getattr(settings, name))]
     if not missing:
-        return ShopCheck(subject="supplier", verdict=OK, finding="credentials are configured")
+        return DoctorCheck(subject="supplier", verdict=OK, finding="credentials are configured")
     finding = f"only the demo works without {', '.join(missing)}"
-    return ShopCheck(subject="supplier", verdict=WARN, finding=finding)
+    return DoctorCheck(subject="supplier", verdict=WARN, finding=finding)
 
 
-def _port(settings: Settings, folder: Path) -> ShopCheck:
+def _port(settings: Settings, folder: Path) -> DoctorCheck:
     place = f"{settings.web_host}:{settings.web_port}"
     if settings.web_port == 0:
-        return ShopCheck(subject="page", verdict=OK, finding="takes any free port")
+        return DoctorCheck(subject="page", verdict=OK, finding="takes any free port")
     try:
         with socket.create_server((settings.web_host, settings.web_port)):
-            return ShopCheck(subject="page", verdict=OK, finding=f"{place} is free")
+            return DoctorCheck(subject="page", verdict=OK, finding=f"{place} is free")
     except OSError as error:
         if find_joinable(folder) is not None:
             finding = f"{place} is in use, and a headway is running"
-            return ShopCheck(subject="page", verdict=OK, finding=finding)
+            return DoctorCheck(subject="page", verdict=OK, finding=finding)
         advice = "set HEADWAY_WEB_PORT to another, or 0 for any"
         finding = f"{place}: {(error.strerror or str(error)).lower()}; {advice}"
-        return ShopCheck(subject="page", verdict=WARN, finding=finding)
+        return DoctorCheck(subject="page", verdict=WARN, finding=finding)
 
 
 def _text(value: object) -> str:

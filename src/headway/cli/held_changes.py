@@ -16,11 +16,11 @@ from headway.cli.target import Client, Server, collect, open_client, seller_id
 from headway.cli.times import instant
 from headway.core.accounts.jobs import JobStatus
 from headway.core.catalog.listings import Sku
+from headway.core.catalog.review import Ruling
 from headway.core.reasons import format_time
 from headway.errors import InvalidError
 from headway.operations import changes, jobs
 from headway.store.accounts.job_list import is_job_name
-from headway.store.catalog.review import Ruling
 
 ROWS_SHOWN_MAX = 50
 
@@ -256,7 +256,7 @@ def _report(rulings: Sequence[Ruling], *, as_json: bool, is_trial: bool = False)
         emit({"listings": rulings, "done": len(rulings) - left, "left": left})
     else:
         rows = [
-            (ruling.sku, ruling.user_id, _difference(ruling.old, ruling.new), ruling.said)
+            (ruling.sku, ruling.user_id, _difference(ruling.old, ruling.new), ruling.message)
             for ruling in rulings[:ROWS_SHOWN_MAX]
         ]
         table(("part", "seller", "price", "result"), rows, empty="there is nothing to do")
@@ -268,7 +268,7 @@ def _report(rulings: Sequence[Ruling], *, as_json: bool, is_trial: bool = False)
 
 def _report_all(rulings: Sequence[Ruling], *, as_json: bool) -> None:
     done = sum(ruling.is_done for ruling in rulings)
-    left = Counter(ruling.said for ruling in rulings if not ruling.is_done)
+    left = Counter(ruling.message for ruling in rulings if not ruling.is_done)
     if as_json:
         emit({"approved": done, "left": dict(left)})
         return

@@ -1,26 +1,24 @@
 """`headway import` and `headway backfill`: bring in what a shop already sells."""
 
 import csv
+import hashlib
 import os
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import tempfile
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import typer
 
-from headway import config
-from headway.app import App
 from headway.cli.output import AsJson, emit, facts, say, table
-from headway.cli.progress import progress
-from headway.cli.session import open_session
-from headway.cli.target import Server, open_client
-from headway.core.catalog.intake import COLUMNS, NOTES, Imported, RefusedRow, read_rows, seller_of
-from headway.core.catalog.listings import SellerId
-from headway.errors import InvalidError, RequestError
-from headway.operations import listings
-from headway.store.catalog.products import Products
-from headway.store.catalog.publishing import Publishing
+from headway.cli.progress import Advance, progress
+from headway.cli.target import Client, Server, Target, open_client, open_target
+from headway.core.catalog.intake import COLUMNS, NOTES, Imported, RefusedRow, seller_of
+from headway.errors import InvalidError
+from headway.operations import imports, listings
 
 IMPORT_EXAMPLES = """Examples:
 
@@ -29,6 +27,8 @@ headway import parts.csv --seller acme
 headway import parts.csv --dry-run --json
 
 headway import - --seller acme < parts.csv
+
+headway import parts.csv --seller acme --server https://headway.example.com
 """
 BACKFILL_EXAMPLES = """Examples:
 
@@ -60,6 +60,7 @@ def import_file(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would happen; the database stays as it is.")
     ] = False,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Bring in parts that the shop already sells, from a file.
@@ -71,19 +72,18 @@ def import_file(
     code 1 then. What comes through a pipe has them in import.rejected.csv, here. A part that is
     there already is completed, never doubled.
 
-    A family is whom a part changes with: a manufacturer, a price list. A weight says what a minute
-    of staleness costs here compared with other parts, above 0 up to 1,000,000. In its place may
-    stand sales (units a day), margin (money a unit) and tier (free, starter, growth, pro = 1 to
-    4): what is there of them is multiplied.
+    A family names the parts that change together: a manufacturer, a price list. A weight says what
+    a minute of staleness costs compared with other parts, above 0 up to 1,000,000. Instead you can
+    give sales (units a day), margin (money a unit) and tier (free, starter, growth, pro = 1 to 4):
+    those that are there are multiplied.
     """
-    only = None if seller is None else seller_of(seller)
-    with _opened(file) as raw, open_session(config.load()) as session:
-        app = session.app
-        with progress(f"importing {file.name}", os.fstat(raw.fileno()).st_size) as advance:
-            imported = _import(app, file, _counted_lines(raw, advance), only, is_rehearsal=dry_run)
-        if not dry_run:
-            app.sellers.count_catalogs(app.clock.now(), imported.sellers)
-        rejected = _write_rejected(file, imported.refused)
+    body = imports.ImportBody(seller=None if seller is None else seller_of(seller), dry_run=dry_run)
+    with _opened(file) as raw, open_target(server) as target:
+        try:
+            imported = _imported(target, file, raw, body)
+        except InvalidError as error:
+            raise InvalidError(f"{file}: {error}; nothing was imported") from None
+    rejected = _write_rejected(file, imported.refused)
     if as_json:
         details = {"is_dry_run": dry_run, "rejected_file": rejected and str(rejected)}
         emit(_summary(imported) | details)
@@ -128,32 +128,45 @@ def _opened(file: Path) -> BinaryIO:
         raise InvalidError(f"cannot read {file}: {error.strerror}") from None
 
 
-def _counted_lines(raw: Iterable[bytes], advance: Callable[[float], None]) -> Iterator[bytes]:
+def _imported(target: Target, file: Path, raw: BinaryIO, body: imports.ImportBody) -> Imported:
+    if target.session is not None:
+        with progress(f"importing {file.name}", os.fstat(raw.fileno()).st_size) as advance:
+            return imports.import_lines(
+                target.session.app,
+                _counted_lines(raw, advance),
+                seller=body.seller,
+                is_dry_run=body.dry_run,
+            )
+    if raw.seekable():
+        return _sent(target.client, file, raw, body)
+    with tempfile.TemporaryFile() as copy:  # the digest of a pipe needs a second reading
+        shutil.copyfileobj(raw, copy)
+        copy.seek(0)
+        return _sent(target.client, file, copy, body)
+
+
+def _sent(client: Client, file: Path, raw: BinaryIO, body: imports.ImportBody) -> Imported:
+    """Send a file in chunks and import it; an upload that broke off goes on where it ended."""
+    digest = hashlib.sha256()
+    while content := raw.read(imports.CHUNK_BYTES):
+        digest.update(content)
+    upload, size = digest.hexdigest(), raw.tell()
+    first = client.call(imports.import_upload, upload).chunks
+    raw.seek(min(size, first * imports.CHUNK_BYTES))
+    with progress(f"sending {file.name}", size) as advance:
+        advance(raw.tell())
+        for number in range(first, -(-size // imports.CHUNK_BYTES)):
+            content = raw.read(imports.CHUNK_BYTES)
+            chunk = imports.ChunkBody(content=b64encode(content))
+            client.call(imports.send_chunk, upload, number, chunk)
+            advance(len(content))
+    return client.call(imports.import_uploaded, upload, body)
+
+
+def _counted_lines(raw: Iterable[bytes], advance: Advance) -> Iterator[bytes]:
     for line in raw:
         advance(len(line))
         yield line
-
-
-def _import(
-    app: App, file: Path, lines: Iterable[bytes], only: SellerId | None, *, is_rehearsal: bool
-) -> Imported:
-    try:
-        return Products(app.pool).take_in(
-            read_rows(lines, only=only, otherwise=only or _find_only_seller(app)),
-            form=app.settings.shop_sku,
-            policy=app.policy,
-            now=app.clock.now(),
-            is_rehearsal=is_rehearsal,
-        )
-    except InvalidError as error:
-        raise InvalidError(f"{file}: {error}; nothing was imported") from None
-
-
-def _find_only_seller(app: App) -> SellerId | None:
-    try:
-        return Publishing(app.pool).seller(None)
-    except RequestError:
-        return None
 
 
 def _write_rejected(file: Path, refused: Sequence[RefusedRow]) -> Path | None:

@@ -9,7 +9,7 @@ import typer
 
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.target import Client, Server, open_client, seller_id
-from headway.core.accounts.jobs import DataKind, JobStatus, PlatformName
+from headway.core.accounts.jobs import DataKind, JobStatus, platform_name
 from headway.core.catalog.listings import SellerId
 from headway.core.limits import forecast
 from headway.core.reasons import format_time
@@ -48,7 +48,7 @@ BAR_WIDTH = 30
 TICK = timedelta(microseconds=1)
 NO_JOB = "no job; connect an account with: headway connect"
 Seller = Annotated[str | None, typer.Option(help="Only this seller's.")]
-Platform = Annotated[PlatformName | None, typer.Option(help="Only of this platform.")]
+Platform = Annotated[str | None, typer.Option(help="Only of this platform.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -77,7 +77,7 @@ def jobs(
         page = client.call(
             job_operations.jobs,
             seller=seller_id(seller),
-            platform=platform,
+            platform=None if platform is None else platform_name(platform),
             status=status,
             limit=limit,
         )
@@ -120,7 +120,7 @@ def pull(
 ) -> None:
     """Make a seller's jobs due now.
 
-    They still wait for their turn, their budget and their shop. Those that run, are dead or belong
+    They still wait for their place, their budget and their shop. Those that run, are dead or belong
     to a disconnected account stay as they are; why is said of each. Exit code 1 if none waits.
     """
     with open_client(server) as client:
@@ -139,10 +139,11 @@ def pull(
 
 
 def _of_kind(
-    client: Client, seller: SellerId, platform: PlatformName | None, kind: DataKind | None
+    client: Client, seller: SellerId, platform: str | None, kind: DataKind | None
 ) -> list[JobView]:
     """Return a seller's jobs of one kind; raises NotFoundError if there are none."""
-    page = client.call(job_operations.jobs, seller=seller, platform=platform, limit=LIMIT_MAX)
+    named = None if platform is None else platform_name(platform)
+    page = client.call(job_operations.jobs, seller=seller, platform=named, limit=LIMIT_MAX)
     rows = [job for job in page.jobs if kind in {None, job.kind}]
     if not rows:
         where = f" on {platform}" if platform else ""
@@ -195,7 +196,7 @@ def _print_budget(budget: Budget, now: datetime) -> None:
         say(f"  more is wanted than the day has, so intervals are longer: {budget.stretched}")
     if budget.paused_until is not None:
         say(f"  paused until {format_time(budget.paused_until, now)}: {budget.pause_reason}")
-    say(f"  forecast: {forecast.say(budget.forecast, now)}")
+    say(f"  forecast: {forecast.forecast_text(budget.forecast, now)}")
     say()
     _print_curve(budget)
 
@@ -230,7 +231,7 @@ def _print_sellers(sellers: Sequence[SellerView], now: datetime) -> None:
         for seller in sellers
     ]
     table(
-        ("seller", "tier", "orders of the month", "anew at"),
+        ("seller", "tier", "orders of the month", "resets at"),
         rows,
         title="Orders of the month",
         empty="no account is connected",
@@ -250,5 +251,5 @@ def _facts(budget: Budget, now: datetime) -> dict[str, object]:
         "hours": budget.hours,
         "past": budget.past,
         "forecast": budget.forecast,
-        "sentence": forecast.say(budget.forecast, now),
+        "sentence": forecast.forecast_text(budget.forecast, now),
     }

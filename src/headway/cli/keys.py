@@ -21,7 +21,7 @@ UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days
 SPAN = re.compile(r"(\d{1,5})([mhd])")
 LINK_LIFE = "1h"
 # People live in real time, whatever clock a demo runs on.
-WALL = SystemClock()
+REAL_TIME = SystemClock()
 
 RoleOption = Annotated[Role, typer.Option(help="operator, seller, or reader.")]
 SellerOption = Annotated[
@@ -53,7 +53,7 @@ def _examples(*lines: str) -> str:
 
 
 def create(
-    name: Annotated[str, typer.Argument(help="What the audit will call whoever uses it.")],
+    name: Annotated[str, typer.Argument(help="Name of its user in the audit log.")],
     *,
     role: RoleOption,
     seller: SellerOption = None,
@@ -68,7 +68,7 @@ def create(
     An operator sees and does everything. A seller sees and does what is theirs, a reader only sees:
     one seller's data, or everybody's.
     """
-    now = WALL.now()
+    now = REAL_TIME.now()
     grant = _grant(name, role, seller, None if expires is None else now + _span(expires))
     with open_client(server) as client:
         key = client.call(people.create_key, _body(grant))
@@ -121,7 +121,7 @@ def link(
     as_json: AsJson = False,
 ) -> None:
     """Make a link that logs one browser in, once."""
-    now = WALL.now()
+    now = REAL_TIME.now()
     grant, until = _grant(str(role), role, seller, None), now + _span(expires)
     body = people.LoginLinkBody(role=role, seller=grant.seller, expires_at=until)
     with open_target(server) as target:
@@ -132,7 +132,7 @@ def link(
         emit({"link": address, "role": role, "seller": grant.seller, "expires_at": until})
         return
     say(address)
-    say(f"It works once, until {format_time(until, now)}; whoever opens it is logged in as {role}.")
+    say(f"It works once, until {format_time(until, now)}; it logs its browser in as {role}.")
 
 
 def _page(target: Target) -> str:
@@ -193,7 +193,7 @@ def _life(key: ApiKey) -> str:
         return f"no more: revoked {_instant(key.revoked_at, '')}"
     if key.expires_at is None:
         return "for ever"
-    is_over = key.expires_at <= WALL.now()
+    is_over = key.expires_at <= REAL_TIME.now()
     return f"{'no more: over since' if is_over else 'until'} {_instant(key.expires_at, '')}"
 
 

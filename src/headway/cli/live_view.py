@@ -11,10 +11,11 @@ from rich.text import Text
 
 from headway.cli.console import CommandConsole
 from headway.clock import Clock
+from headway.core.catalog.change_outcomes import ChangeOutcome
 from headway.core.reasons import format_duration
 from headway.core.timetable.next_call import NextCall, Why
 from headway.runners.worker_processes import WorkerProcesses
-from headway.store.catalog.change_list import ChangeOutcome, ObservedChange
+from headway.store.catalog.change_list import ObservedChange
 from headway.store.status import Overview
 from headway.web.formatting import (
     age,
@@ -119,7 +120,7 @@ def draw(watch: LiveView, snapshot: Snapshot, *, height: int) -> RenderableType:
         return Group(head, "", Text("The database does not answer", style=BAD), snapshot.error)
     now = watch.clock.now()
     fixed = FIXED_LINES + (overview.accounts.accounts_count > 0) + (len(watch.url) > URL_CHARS)
-    crew_lines = watch.crew.said if watch.crew is not None else ()
+    crew_lines = watch.crew.lines if watch.crew is not None else ()
     rows = max(1, (height - fixed - len(crew_lines)) // 2)
     parts: list[RenderableType] = [
         head,
@@ -153,7 +154,7 @@ def _departure(overview: Overview, watch: LiveView) -> Text:
     if leaves_at:
         text.append(f"  at {clock_time(leaves_at)}")
     text.append(f"\n{sentence(overview.next_call.reason)}", style=QUIET)
-    if overview.next_call.why is Why.TOLD_TO_WAIT and overview.gate.pause_reason:
+    if overview.next_call.why is Why.RATE_LIMITED and overview.gate.pause_reason:
         text.append(f": {overview.gate.pause_reason}", style=QUIET)
     if overview.breaker.is_open:
         text.append(f" ({overview.breaker.reason})", style=BAD)

@@ -7,7 +7,7 @@ from headway.cli.output import AsJson, emit, table
 from headway.cli.target import Server, open_client, server_of
 from headway.operations import notify
 
-SUMMARY = "Send a message to everybody who is told of alerts, to see that it arrives."
+SUMMARY = "Send a test message to everybody who is notified of alerts."
 
 
 def register(app: typer.Typer) -> None:

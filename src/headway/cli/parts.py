@@ -11,16 +11,13 @@ from headway.cli.output import AsJson, emit, say, table
 from headway.cli.sparkline import blocks
 from headway.cli.target import Client, Server, collect, open_client, seller_id
 from headway.core.catalog.listings import SellerId, Sku
+from headway.core.catalog.price_history import OBSERVATIONS, SHOWN, SeriesPoint, price_points
 from headway.core.reasons import format_time
 from headway.operations import history as event_history
 from headway.operations import listings
 from headway.store.catalog.history import (
     LIMIT_MAX,
-    OBSERVATIONS,
-    SHOWN,
     HistoryEvent,
-    SeriesPoint,
-    series_of,
 )
 from headway.store.catalog.product_list import ProductState, ProductView
 from headway.store.status import RecentCall
@@ -105,7 +102,11 @@ def history(
         ).items
         sellers = sorted({event.user_id for event in changes})
         prices = {
-            name: series_of(event for event in reversed(changes) if event.user_id == name)
+            name: price_points(
+                (event.at, event.kind, event.new)
+                for event in reversed(changes)
+                if event.user_id == name
+            )
             for name in sellers
         }
         calls = client.call(listings.calls, part, seller=user_id).calls

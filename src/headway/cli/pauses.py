@@ -128,7 +128,7 @@ def resume(
         if as_json:
             emit({"resumed": resumed, "done": sum(thing.is_done for thing in resumed)})
         else:
-            table(("what", "result"), [(thing.what, thing.said) for thing in resumed])
+            table(("what", "result"), [(thing.what, thing.message) for thing in resumed])
     if not all(thing.is_done for thing in resumed):
         raise typer.Exit(1)
 
@@ -155,7 +155,7 @@ def trigger(
         if as_json:
             emit(ruled)
         else:
-            rows = [(ruling.sku, ruling.user_id, ruling.said) for ruling in ruled.listings]
+            rows = [(ruling.sku, ruling.user_id, ruling.message) for ruling in ruled.listings]
             table(("part", "seller", "result"), rows)
 
 

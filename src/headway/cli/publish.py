@@ -10,7 +10,7 @@ import typer
 
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.progress import progress
-from headway.cli.session import WALL
+from headway.cli.session import REAL_TIME
 from headway.cli.target import Client, Server, open_target
 from headway.core.catalog.intake import seller_of, text_lines
 from headway.core.catalog.listings import Sku
@@ -104,7 +104,7 @@ def _await(client: Client, batch: PublishBatch) -> PublishBatch:
             shown = len(parts) - under_way
             if not under_way:
                 return replace(batch, parts=parts)
-            WALL.sleep(POLL_S)
+            REAL_TIME.sleep(POLL_S)
 
 
 def _newest(client: Client, batch: PublishBatch) -> dict[Sku, RequestedPart]:

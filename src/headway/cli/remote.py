@@ -13,13 +13,13 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
+from starlette.routing import compile_path
 
 from headway import __version__
 from headway.cli.server_api import PROVIDER, ApiReply, HeadwayApi
 from headway.errors import StoreError, UnreadableError
 from headway.operations import changes
 from headway.operations.callers import OperatorCaller
-from headway.operations.inputs import RequestBody
 from headway.operations.operation import ApiOperation, Arguments
 from headway.store.catalog.history import HistoryEvent
 from headway.web.audit import STOPPED
@@ -51,21 +51,16 @@ class RemoteClient:
     ) -> Result:
         """Do an operation at the server; raises HeadwayError."""
         signature = operation.signature
-        path, query, body = operation.path, dict[str, Any](), None
-        for name, value in signature.bind(*args, **kwargs).arguments.items():
-            for place in (f"{{{name}}}", f"{{{name}:path}}"):
-                if place in path:
-                    path = path.replace(place, _quoted(value))
-                    break
-            else:
-                if isinstance(value, RequestBody):
-                    body = value.model_dump(mode="json", exclude_unset=True)
-                else:
-                    query[name] = to_jsonable_python(value)
+        arguments = signature.bind(*args, **kwargs).arguments
+        _, template, places = compile_path(operation.path)
+        path = template.format(**{name: _quoted(arguments.pop(name)) for name in places})
+        body = arguments.pop("body", None)
+        query = to_jsonable_python(arguments)
         kind = signature.return_annotation
         if get_origin(kind) is Iterator:
             return cast("Result", self._events(path, query))
-        reply = self._api.request(operation.method, path, query=query, body=body)
+        sent = None if body is None else body.model_dump(mode="json", exclude_unset=True)
+        reply = self._api.request(operation.method, path, query=query, body=sent)
         return cast("Result", self._read(kind, reply.json))
 
     def _events(self, path: str, query: dict[str, Any]) -> Iterator[HistoryEvent]:

@@ -17,7 +17,7 @@ from headway.operations import runs
 LOOK_S_MIN, LOOK_S_MAX = 0.2, 2.0
 MISUSED, NO_DATABASE = 2, 3
 # This process waits in real time, whatever clock the server runs on.
-WALL = SystemClock()
+REAL_TIME = SystemClock()
 
 
 def run_elsewhere(
@@ -64,7 +64,7 @@ def _followed(find: Callable[[str], Run], run: Run, *, tells: bool) -> Run:
     with progress(f"{run.kind} at the server", 1.0) as advance:
         shown = 0.0
         while not run.is_over:
-            WALL.sleep(wait_s)
+            REAL_TIME.sleep(wait_s)
             wait_s = min(2 * wait_s, LOOK_S_MAX)
             run = find(run.id)
             advance(run.progress - shown)

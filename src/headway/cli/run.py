@@ -56,7 +56,7 @@ def run(
     settings = config.load()
     voice = CommandConsole(settings)
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
-        stack.enter_context(voice.log.heard())
+        stack.enter_context(voice.log.library_warnings())
         requested_port = settings.web_port if port is None else port
         taken = stack.enter_context(listen(settings.web_host, requested_port))
         pool = stack.enter_context(_database(settings, address(taken)))

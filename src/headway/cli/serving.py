@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 REFRESH_S = 0.5
 LINK_LIFE = timedelta(days=1)
 # People live in real time, whatever clock a demo runs on.
-WALL = SystemClock()
+REAL_TIME = SystemClock()
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def join(stack: ExitStack, app: App, verb: str, voice: CommandConsole) -> None:
     From now on calls are traced, if tracing is on.
     """
     settings = app.settings
-    app.process_metrics.traces = open_traces(settings.otlp_endpoint, wanted=settings.traces)
+    app.process_metrics.traces = open_traces(settings.otlp_endpoint, enabled=settings.traces)
     if app.process_metrics.traces is not None:
         stack.callback(app.process_metrics.traces.close)
     shared_vault(app.settings)  # the key that it will need is made before it is compared
@@ -69,7 +69,7 @@ def join(stack: ExitStack, app: App, verb: str, voice: CommandConsole) -> None:
         voice.say(
             f"Careful: {name} works on this database with other settings: {', '.join(differing)}.",
         )
-    stack.enter_context(present(processes, Presence(verb=verb, settings=own_settings), WALL))
+    stack.enter_context(present(processes, Presence(verb=verb, settings=own_settings), REAL_TIME))
 
 
 def show_line(
@@ -98,7 +98,7 @@ def show_line(
 
 def login_link(app: App, taken: "socket.socket") -> str:
     """Return a link to the page that logs an operator in, once."""
-    now = WALL.now()
+    now = REAL_TIME.now()
     grant = AccessGrant(name="operator", role=Role.OPERATOR)
     access = ApiKeys(app.pool, clock=app.clock)
     secret = access.add_link(grant, expires_at=now + LINK_LIFE, now=now)
@@ -117,6 +117,6 @@ def page_to_open(app: App, taken: "socket.socket", voice: CommandConsole) -> str
     Without a key, login is impossible, so the first start prints a link wherever it runs; later
     only a terminal gets one, since other output ends up in a log.
     """
-    has_key = ApiKeys(app.pool).has_operator(now=WALL.now())
+    has_key = ApiKeys(app.pool).has_operator(now=REAL_TIME.now())
     needs_link = voice.is_watched or not has_key
     return login_link(app, taken) if needs_link else page_address(app, taken)

@@ -38,7 +38,7 @@ SHARED_SETTINGS = (
 )  # fmt: skip
 
 # Another process takes real time to finish, whatever clock the engine runs on.
-WALL = SystemClock()
+REAL_TIME = SystemClock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ def open_session(
     with _opened(settings, pool_size) as session:
         is_own = settings.database_url is None and not session.is_joined
         if check_schema and (migrate or is_own):
-            upgrade(session.app.pool, WALL)
+            upgrade(session.app.pool, REAL_TIME)
         elif check_schema:
             require_current(session.app.pool, session.place)
         yield session
@@ -95,7 +95,7 @@ def _opened(settings: Settings, pool_size: int) -> Iterator[Session]:
     if settings.database_url is not None:
         dsn = settings.database_url.get_secret_value()
         with open_pool(dsn, size=pool_size) as pool:
-            yield Session(app=build(settings, WALL, pool), place="DATABASE_URL")
+            yield Session(app=build(settings, REAL_TIME, pool), place="DATABASE_URL")
         return
     server = _find_or_start(settings.data_dir.expanduser())
     if isinstance(server, RunningServer):
@@ -114,7 +114,7 @@ def _own(settings: Settings, server: EmbeddedServer, pool_size: int) -> Iterator
     server.ensure_database(DATABASE)
     with open_pool(server.dsn(DATABASE), size=pool_size) as pool:
         place = f"embedded in {server.data_dir}"
-        yield Session(app=build(settings, WALL, pool), place=place)
+        yield Session(app=build(settings, REAL_TIME, pool), place=place)
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def find_joinable(data_dir: Path) -> RunningServer | None:
 
 def _find_or_start(data_dir: Path) -> EmbeddedServer | RunningServer:
     """Join a headway that stays, or take the folder; another short command is waited for."""
-    give_up_at = WALL.monotonic() + WAIT_S
+    give_up_at = REAL_TIME.monotonic() + WAIT_S
     while True:
         joinable = find_joinable(data_dir)
         if joinable is not None:
@@ -154,20 +154,20 @@ def _find_or_start(data_dir: Path) -> EmbeddedServer | RunningServer:
             return _started(data_dir)
         except ConfigError as error:
             is_busy = "in use by another headway" in str(error)
-            if not is_busy or WALL.monotonic() > give_up_at:
+            if not is_busy or REAL_TIME.monotonic() > give_up_at:
                 raise
-        WALL.sleep(POLL_S)
+        REAL_TIME.sleep(POLL_S)
 
 
 def _started(data_dir: Path) -> EmbeddedServer:
-    server = EmbeddedServer(data_dir, clock=WALL)
+    server = EmbeddedServer(data_dir, clock=REAL_TIME)
     server.start()
     return server
 
 
 def _clock(note: Mapping[str, Any] | None) -> Clock:
     if note is None:
-        return WALL
+        return REAL_TIME
     return ScaledClock(
         float(note["speed"]),
         start=datetime.fromisoformat(note["start"]),

@@ -47,14 +47,15 @@ def end(
     which: Annotated[str | None, typer.Argument(help="The id of one session.")] = None,
     *,
     name: Annotated[
-        str | None, typer.Option(help="All of whoever has this name: a key's, or a link's role.")
+        str | None,
+        typer.Option(help="All sessions of this name: a key's name, or the role of a link."),
     ] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """End a session, or all of somebody's; their browsers must log in again.
 
-    Whoever has a key can log in with it again; to keep them out, revoke the key.
+    A key can be used to log in again; to prevent that, revoke the key.
     """
     if (which is None) == (name is None):
         raise InvalidError("say which: the id of a session, or --name NAME for all of somebody's")

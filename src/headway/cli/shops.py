@@ -17,15 +17,17 @@ from headway import config
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.secret_files import STDIN, secret_text
 from headway.cli.target import Server, collect, open_client, seller_id, server_of
-from headway.core.accounts.jobs import PlatformName
+from headway.core.accounts.jobs import PlatformName, platform_name
 from headway.core.catalog.intake import seller_of
-from headway.core.catalog.listings import SellerId
+from headway.core.dispatch import STOREFRONT
 from headway.errors import InvalidError
 from headway.operations import shops as shop_operations
 from headway.operations.shop_links import LinkBody, connect_link
 from headway.operations.shops import ShopConnection, ShopView
+from headway.providers.provider import TokenEntry
+from headway.providers.registry import known_platform, platform_role, platforms
 from headway.providers.tokens import is_usable
-from headway.store.accounts.connections import ConnectedShop, shop_name
+from headway.store.accounts.connections import ConnectedShop
 
 FAILED = 1
 SHOPS_MAX = 1_000_000
@@ -66,9 +68,9 @@ def connect(
     link: Annotated[
         bool, typer.Option("--link", help="Print a link where the shop's owner lets us in.")
     ] = False,
-    platform: Annotated[PlatformName, typer.Option(help="Where it is.")] = PlatformName.SHOPIFY,
+    platform: Annotated[str, typer.Option(help="Where it is.")] = STOREFRONT,
     owner: Annotated[
-        str, typer.Option(help="Printify's account, if it has several shops: the smallest id.")
+        str, typer.Option(help="The account that has several shops, on printify: the smallest id.")
     ] = "",
     title: Annotated[str, typer.Option(help="What people call the shop.")] = "",
     token_file: Annotated[
@@ -87,25 +89,28 @@ def connect(
 
     The tokens are kept encrypted. A seller has one shop on a platform, and a shop one seller.
     """
-    user_id = seller_of(seller)
-    if link or shop == PlatformName.ETSY:
-        _give_link(shop, user_id, server, as_json=as_json)
+    user_id, name = seller_of(seller), platform_name(platform)
+    if link or _asks_for_shop(shop):
+        _give_link(LinkBody(shop=shop, seller=user_id, platform=name), server, as_json=as_json)
         return
     _refuse_platform(shop, seller)
-    name = shop_name(platform, shop)
-    _check_files(platform, token_file, refresh_token_file)
     settings = config.load()
-    if not server_of(server, settings):  # before the token prompt
-        has_refresh = refresh_token_file is not None
-        shop_operations.require_app(settings, platform, has_refresh=has_refresh)
-    access = _token(token_file, f"Access token of {name}")
+    is_remote = bool(server_of(server, settings))
+    # A server may have plug-ins that are not installed here; it checks the rest.
+    role = platforms().get(name) if is_remote else platform_role(known_platform(name))
+    entry = TokenEntry() if role is None else role.tokens
+    shown = shop if role is None else role.shop_name(shop)
+    _check_files(entry, token_file, refresh_token_file)
+    if not is_remote:  # before the token prompt
+        entry.check_app(settings, refresh_token_file is not None)
+    access = _token(token_file, f"Access token of {shown}")
     refresh = None
-    if refresh_token_file is not None or platform is PlatformName.ETSY:
-        refresh = _token(refresh_token_file, f"Refresh token of {name}")
+    if refresh_token_file is not None or entry.refresh_required:
+        refresh = _token(refresh_token_file, f"Refresh token of {shown}")
     body = shop_operations.ConnectBody(
         shop=shop,
         seller=user_id,
-        platform=platform,
+        platform=name,
         access_token=SecretStr(access),
         refresh_token=None if refresh is None else SecretStr(refresh),
         owner=owner,
@@ -117,7 +122,7 @@ def connect(
     account = connected.account
     if as_json:
         emit(account)
-    elif platform is not PlatformName.SHOPIFY:
+    elif name != STOREFRONT:
         _print_connected(account)
     else:
         _print_greeting(connected)
@@ -125,34 +130,40 @@ def connect(
         raise typer.Exit(FAILED)
 
 
-def _give_link(shop: str, seller: SellerId, server: str | None, *, as_json: bool) -> None:
+def _asks_for_shop(shop: str) -> bool:
+    """Return True if this is a platform whose consent page asks which shop."""
+    role = platforms().get(PlatformName(shop))
+    return role is not None and role.consent is not None and role.consent.asks_for_shop
+
+
+def _give_link(body: LinkBody, server: str | None, *, as_json: bool) -> None:
     """Print a link to a platform's consent page that works once, for an hour."""
     with open_client(server) as client:
-        made = client.call(connect_link, LinkBody(shop=shop, seller=seller))
+        made = client.call(connect_link, body)
     if as_json:
         emit({name: value for name, value in asdict(made).items() if name != "callback"})
         return
     say(made.link or "")
-    say(f"it works once, until {made.expires_at:%H:%M} UTC, and connects a shop to {seller}")
+    say(f"it works once, until {made.expires_at:%H:%M} UTC, and connects a shop to {body.seller}")
     say(
         f"the address that {made.platform} sends people back to must be known there:"
         f" {made.callback}"
     )
 
 
-def _check_files(platform: PlatformName, token_file: Path | None, refresh: Path | None) -> None:
+def _check_files(entry: TokenEntry, token_file: Path | None, refresh: Path | None) -> None:
     """Raise InvalidError if a refresh token is missing, or would be of no use."""
     if token_file == refresh == STDIN:
         raise InvalidError("stdin holds one token; give the other one as a file")
-    if platform is PlatformName.ETSY and refresh is None and not sys.stdin.isatty():
-        raise InvalidError("Etsy's access tokens live an hour; add --refresh-token-file FILE")
-    if platform is PlatformName.PRINTIFY and refresh is not None:
-        raise InvalidError("a personal token of Printify lives a year and is not refreshed")
+    if entry.refresh_required and refresh is None and not sys.stdin.isatty():
+        raise InvalidError(f"{entry.refresh_required}; add --refresh-token-file FILE")
+    if entry.refresh_refused and refresh is not None:
+        raise InvalidError(entry.refresh_refused)
 
 
 def _refuse_platform(shop: str, seller: str) -> None:
     """Refuse the name of a platform where a shop's is needed."""
-    if shop in tuple(PlatformName):
+    if shop in platforms():
         raise InvalidError(f"which shop? headway connect SHOP --seller {seller} --platform {shop}")
 
 
@@ -184,7 +195,7 @@ def _print_greeting(connected: ShopConnection) -> None:
 def disconnect(
     *,
     seller: Annotated[str, typer.Option(help="Whose shop.")],
-    platform: Annotated[PlatformName, typer.Option(help="Where it is.")] = PlatformName.SHOPIFY,
+    platform: Annotated[str, typer.Option(help="Where it is.")] = STOREFRONT,
     reason: Annotated[str, typer.Option(help="Why; `headway shops` shows it.")] = "",
     server: Server = None,
     as_json: AsJson = False,
@@ -195,7 +206,7 @@ def disconnect(
     Its orders are no longer pulled; they go on from where they stopped.
     """
     body = shop_operations.DisconnectBody(
-        seller=seller_of(seller), platform=platform, reason=reason
+        seller=seller_of(seller), platform=platform_name(platform), reason=reason
     )
     with open_client(server) as client:
         account = client.call(shop_operations.disconnect, body)
@@ -232,7 +243,7 @@ def shops(
 
 def _cells(shop: ShopView) -> tuple[str, ...]:
     tally = shop.tally
-    first = (shop.seller, shop.shop, shop.status, shop.platform.value)
+    first = (shop.seller, shop.shop, shop.status, shop.platform)
     orders = f"{shop.counts.orders:,}"
     if tally is None:
         return (*first, orders, "", "", "", "", "")

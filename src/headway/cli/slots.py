@@ -12,9 +12,10 @@ from headway.cli.target import Server, open_client, seller_id
 from headway.core.catalog.listings import Sku
 from headway.core.reasons import format_time
 from headway.core.timetable.policies.policy import PRIORITY_MAX
+from headway.core.timetable.slots import Slot
 from headway.errors import InvalidError
 from headway.operations import listings
-from headway.store.timetable.slots import MovedSlot, Slot
+from headway.store.timetable.slots import MovedSlot
 
 EXAMPLES = (
     'move "WF330523=7A" --hour 6',

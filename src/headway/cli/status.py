@@ -42,7 +42,7 @@ headway explain acme/etsy/orders
 WHY = {
     Why.NOTHING: "no listing wants one",
     Why.BREAKER: "the supplier does not answer",
-    Why.TOLD_TO_WAIT: "calls are to wait",
+    Why.RATE_LIMITED: "calls are to wait",
     Why.PERMIT: "the supplier's limit allows the next one then",
     Why.SEATS: "every seat is due by then",
     Why.SLACK: "the first part due has waited long enough by then",
@@ -186,7 +186,7 @@ def _speed(room: Target) -> str:
 def _next_call(overview: Overview) -> str:
     coming = overview.next_call
     why = coming.pause_reason or WHY[coming.why]
-    if coming.why is Why.TOLD_TO_WAIT and overview.gate.pause_reason:
+    if coming.why is Why.RATE_LIMITED and overview.gate.pause_reason:
         why = f"{why}: {overview.gate.pause_reason}"
     if coming.leaves_at is None:
         return f"none; {why}"
@@ -228,7 +228,7 @@ def accounts_line(lane: AccountsStatus, now: datetime) -> str:
         words.append(f"{bounded(lane.dead_count)} dead: headway jobs --status dead")
     words += [
         f"{budget.platform} {budget.used:,.0f} of {budget.limit:,.0f} calls in 24 h,"
-        f" {forecast.say(budget.forecast, now)}"
+        f" {forecast.forecast_text(budget.forecast, now)}"
         for budget in lane.budgets
         if budget.used or budget.reserved
     ]

@@ -11,7 +11,7 @@ import typer
 from headway import config
 from headway.cli.remote import RemoteClient
 from headway.cli.server_api import HeadwayApi
-from headway.cli.session import WALL, Session, open_session
+from headway.cli.session import REAL_TIME, Session, open_session
 from headway.config import Settings
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConfigError
@@ -120,7 +120,7 @@ def open_target(server: str | None) -> Iterator[Target]:
     """Open the client of a command, and what it works on."""
     settings = config.load()
     if url := server_of(server, settings):
-        with closing(HeadwayApi(url, _key(settings), clock=WALL)) as api:
+        with closing(HeadwayApi(url, _key(settings), clock=REAL_TIME)) as api:
             yield Target(client=RemoteClient(api), place=api.url, is_tended=True)
         return
     with open_session(settings.model_copy(update={"server": ""})) as session:

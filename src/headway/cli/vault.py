@@ -49,13 +49,13 @@ def rotate(*, as_json: AsJson = False) -> None:
         counts = _count(app, vault)
         if counts[None]:
             raise ConfigError(
-                f"{written} secrets were encrypted anew, but {_lost(vault, counts)};"
+                f"{written} secrets were encrypted again, but {_lost(vault, counts)};"
                 " put the key they were written with after the others"
             )
         if as_json:
             emit({"written": written, **_summary(vault, counts)})
             return
-        say(f"{written} of {total} secrets were encrypted anew with the newest key")
+        say(f"{written} of {total} secrets were encrypted again with the newest key")
         _print_advice(vault, counts)
 
 

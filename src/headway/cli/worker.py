@@ -21,7 +21,7 @@ from headway.clock import ScaledClock
 from headway.config import Settings
 from headway.core.dispatch import Verb
 from headway.errors import ConfigError, StoreError
-from headway.observe.exporter import exported
+from headway.observe.metrics import exported
 from headway.store.monitoring.processes import SILENT, Processes
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def worker(
     count = settings.worker_concurrency if concurrency is None else concurrency
     queue_names, size = _queues(queues), count + POOL_SPARE
     with ExitStack() as stack:
-        stack.enter_context(voice.log.heard())
+        stack.enter_context(voice.log.library_warnings())
         session = stack.enter_context(open_session(settings, pool_size=size))
         app, speed = _at_its_speed(stack, session.app)
         celery = make_celery(app.settings, connections=size)

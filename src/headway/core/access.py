@@ -28,7 +28,7 @@ class Role(StrEnum):
 
 
 class Need(StrEnum):
-    """What a request asks of whoever makes it."""
+    """The permission that a request needs."""
 
     READ = "read"
     WRITE = "write"

@@ -10,12 +10,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from headway.core.accounts.jobs import Job
+from headway.core.accounts.jobs import Job, PlatformName
 from headway.core.catalog.listings import MAIN, SupplierName
 from headway.core.limits.transitions import Permit
 
 # The catalog lane's supplier and storefront; the account lane has a provider per platform.
-SUPPLIER, STOREFRONT = "boeing", "shopify"
+SUPPLIER, STOREFRONT = "boeing", PlatformName("shopify")
 
 
 class Verb(StrEnum):
@@ -39,14 +39,14 @@ class PullClaim:
     day: Permit | None = None
     permit: Permit | None = None
     sent: int = 0
-    untold: int = 0
+    unrecorded: int = 0
     spent: int = 0
     waits_since: datetime | None = None
     has_refreshed: bool = False
     is_answered: bool = False
 
 
-Carried = Permit | PullClaim
+WorkerState = Permit | PullClaim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,4 +85,4 @@ class DispatchLease:
 
     subject: Subject
     fence: int
-    carried: Carried | None = None
+    state: WorkerState | None = None

@@ -6,7 +6,7 @@ one of a listing its reads and writes. A pause ends at `until`, or when a person
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -29,7 +29,7 @@ WIDE = frozenset({PauseKind.ALL, PauseKind.SUPPLIER})
 class Pause:
     """Something that a person stopped; `actor` says who.
 
-    `supplier` is the one of several whose line stands still; None for all of them.
+    `supplier` is the one whose queue is paused; None for all suppliers.
     """
 
     kind: PauseKind
@@ -42,19 +42,19 @@ class Pause:
     since: datetime
 
     def blocks(self, now: datetime) -> bool:
-        """Return whether it still holds."""
+        """Return True if it is still in force."""
         return self.until is None or now < self.until
 
     def covers(self, seller: SellerId, sku: Sku | None = None) -> bool:
-        """Return whether it stops this listing, or this seller as a whole."""
+        """Return True if it stops this listing, or this seller as a whole."""
         return self.seller in {None, seller} and self.sku in {None, sku}
 
     def reaches(self, supplier: SupplierName) -> bool:
-        """Return whether it may stop what is bought from this supplier."""
+        """Return True if it may stop what is bought from this supplier."""
         return self.supplier in {None, supplier}
 
-    def stops_line(self, supplier: SupplierName) -> bool:
-        """Return whether no call leaves for this supplier at all."""
+    def stops_queue(self, supplier: SupplierName) -> bool:
+        """Return True if no call leaves for this supplier at all."""
         return self.kind in WIDE and self.reaches(supplier)
 
     @property
@@ -73,6 +73,29 @@ class Pause:
         return describe_target(self.kind, self.seller, self.sku, self.supplier)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """Result of resuming."""
+
+    kind: PauseKind
+    seller: SellerId | None
+    sku: Sku | None
+    is_done: bool
+    message: str
+    supplier: SupplierName | None = None
+
+    @property
+    def what(self) -> str:
+        """What was resumed, in words."""
+        return describe_target(self.kind, self.seller, self.sku, self.supplier)
+
+    def is_covered_by(self, pause: Pause) -> bool:
+        """Return True if a pause covers all of what was resumed."""
+        if self.seller is not None:
+            return pause.covers(self.seller, self.sku)
+        return pause.seller is None and pause.supplier in {None, self.supplier}
+
+
 def describe_target(
     kind: PauseKind,
     seller: SellerId | None,
@@ -89,6 +112,54 @@ def describe_target(
             return f"everything of {seller}"
         case PauseKind.LISTING:
             return f"{sku} of {seller}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseSpan:
+    """A span of a pause; None for all sellers, or all parts."""
+
+    seller: SellerId | None
+    sku: Sku | None
+    starts_at: datetime
+    ends_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseEvent:
+    """The begin or the end of a pause, from the history."""
+
+    kind: str
+    seller: SellerId | None
+    sku: Sku | None
+    supplier: SupplierName | None
+    at: datetime
+    is_pause: bool
+    until: datetime | None
+
+
+def pause_spans(
+    active: Iterable[Pause], events: Iterable[PauseEvent], *, since: datetime, now: datetime
+) -> list[PauseSpan]:
+    """Return the pauses since then, by their events in order; current ones end now."""
+    ended: list[PauseSpan] = []
+    running = {
+        (pause.kind.value, pause.seller, pause.sku, pause.supplier): PauseSpan(
+            seller=pause.seller, sku=pause.sku, starts_at=max(since, pause.since), ends_at=now
+        )
+        for pause in active
+        if pause.since < since
+    }
+    for event in events:
+        key = (event.kind, event.seller, event.sku, event.supplier)
+        # An end without a begin belongs to a pause that began before the period.
+        starts_at = event.at if event.is_pause else since
+        fresh = PauseSpan(seller=event.seller, sku=event.sku, starts_at=starts_at, ends_at=now)
+        span = running.pop(key, fresh)
+        if event.is_pause:
+            running[key] = replace(span, ends_at=min(now, event.until or now))
+        else:
+            ended.append(replace(span, ends_at=event.at))
+    return [*ended, *running.values()]
 
 
 def longest(pauses: Iterable[Pause]) -> Pause | None:

@@ -1,11 +1,12 @@
 """Values of `headway explain`: position of a listing, blocks of the queue, and the answer."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from headway.core.catalog.listings import Evidence, Listing, Priority, SellerId, Sku
-from headway.core.pauses import Pause
+from headway.core.pauses import Pause, Resumed, longest
 
 SECONDS_MATTER = timedelta(minutes=10)
 
@@ -22,7 +23,7 @@ class ListingState(StrEnum):
     WINDOW = "window"
     NOT_DUE = "not due"
     NO_ANSWER = "no answer"
-    TOLD_TO_WAIT = "told to wait"
+    RATE_LIMITED = "rate limited"
     PAUSED = "paused"
     COMPANY = "company"
     SUSPECT = "suspect"
@@ -146,3 +147,12 @@ def format_duration(span: timedelta) -> str:
     if hours < 48:  # noqa: PLR2004 - the same again
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
     return f"{hours // 24} days"
+
+
+def describe_resumed(resumed: Resumed, others: Iterable[Pause], now: datetime) -> str:
+    """Return the result of resuming, and what another pause still covers."""
+    message = "resumed" if resumed.is_done else "was not paused"
+    other = longest(pause for pause in others if resumed.is_covered_by(pause))
+    if other is None:
+        return message
+    return f"{message}; {other.what} is still {describe_pause(other, now)}"

@@ -36,7 +36,7 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run; `result` is what the command prints as JSON, `said` what it says beside it."""
+    """One run; `result` is what the command prints as JSON, `message` the text beside it."""
 
     id: str
     kind: RunKind
@@ -45,7 +45,7 @@ class Run:
     progress: float = 0.0
     result: dict[str, Any] | list[dict[str, Any]] | None = None
     error: str = ""
-    said: str = ""
+    message: str = ""
     exit_code: int | None = None
     actor: str = ""
     created_at: datetime

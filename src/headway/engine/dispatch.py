@@ -17,7 +17,7 @@ from headway.clock import Clock
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import Done, SupplierName, Wait
 from headway.core.catalog.storefront import Shop
-from headway.core.dispatch import STOREFRONT, SUPPLIER, Carried, DispatchLease, Subject, Verb
+from headway.core.dispatch import STOREFRONT, SUPPLIER, DispatchLease, Subject, Verb, WorkerState
 from headway.errors import HeadwayError, InvariantError
 
 TICK = Subject(verb=Verb.TICK, provider="line", which="1")
@@ -39,7 +39,7 @@ class DispatchLeasesPort(Protocol):
         """Renew these leases; return how many are still held."""
 
     def rest(
-        self, dispatch_lease: DispatchLease, *, wait: timedelta, carried: Carried | None = None
+        self, dispatch_lease: DispatchLease, *, wait: timedelta, state: WorkerState | None = None
     ) -> bool:
         """Release a lease until then, with state to carry over; return False if it was lost."""
 
@@ -82,10 +82,10 @@ class Worker(Protocol):
     def step(self) -> Done | Wait:
         """Do the next step."""
 
-    def detach(self) -> Carried | None:
+    def detach(self) -> WorkerState | None:
         """Return the work in progress, so that another worker can continue with it."""
 
-    def resume(self, state: Carried) -> None:
+    def resume(self, state: WorkerState) -> None:
         """Continue the work of another worker."""
 
 
@@ -170,8 +170,8 @@ class Dispatcher:
             worker = self._idle.pop(subject, None)
         try:
             worker = worker or self._new_hand(subject)
-            if dispatch_lease.carried is not None:
-                worker.resume(dispatch_lease.carried)
+            if dispatch_lease.state is not None:
+                worker.resume(dispatch_lease.state)
             wait = self._run_slices(worker, subject)
             state = worker.detach()
         finally:
@@ -200,13 +200,13 @@ class Dispatcher:
         return NONE
 
     def _pass_on(
-        self, dispatch_lease: DispatchLease, wait: timedelta, state: Carried | None
+        self, dispatch_lease: DispatchLease, wait: timedelta, state: WorkerState | None
     ) -> None:
         """Release the dispatch lease; send the next message at once if the next step is near."""
         has_more = state is not None or not wait
         is_sent = has_more and wait <= self._rule.hop and not self._stopping.is_set()
         rest = wait + self._rule.life if is_sent else wait
-        if self._dispatch_leases.rest(dispatch_lease, wait=rest, carried=state) and is_sent:
+        if self._dispatch_leases.rest(dispatch_lease, wait=rest, state=state) and is_sent:
             self._send(dispatch_lease, wait)
 
     def _keep_worker(self, subject: Subject, worker: Worker) -> None:
@@ -308,7 +308,7 @@ class TickLoop:
         living = set(self._dispatch_leases.living(Verb.PULL))
         subjects: list[Subject] = []
         for platform, (due_count, running) in due.items():
-            places = _places(Verb.PULL, platform.value, self._rule.pulls)
+            places = _places(Verb.PULL, platform, self._rule.pulls)
             free = [place for place in places if place not in living]
             on_the_way = max(0, len(places) - len(free) - running)
             subjects += free[: max(0, due_count - on_the_way)]

@@ -203,7 +203,7 @@ def _closed(position: ListingPosition, queue: SupplierQueue, now: datetime) -> E
         )
     if queue.paused_until is not None and queue.paused_until > now:
         return Explanation(
-            state=ListingState.TOLD_TO_WAIT,
+            state=ListingState.RATE_LIMITED,
             sentence=(
                 f"{_due_at(position, now)}, but calls wait"
                 f" ({queue.pause_reason or 'no reason given'}) until"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from headway.clock import Clock
-from headway.core.catalog.lifecycle import Judge, Settlement, suspicions
+from headway.core.catalog.lifecycle import UNCLEAR, Judge, Settlement, suspicions, unclear_skus
 from headway.core.catalog.listings import (
     AuthStep,
     Candidate,
@@ -20,7 +20,7 @@ from headway.core.catalog.listings import (
     Sku,
     Wait,
 )
-from headway.core.dispatch import Carried
+from headway.core.dispatch import WorkerState
 from headway.core.limits.breaker import Breaker
 from headway.core.limits.transitions import CallReport, Expired, Granted, NotYet, Permit, Rejected
 from headway.core.monitoring.calls import ANSWERED
@@ -30,15 +30,13 @@ from headway.engine.ports import BreakersPort, MarketsPort, SchedulePort, Seller
 from headway.engine.ports_limits import Limiter
 from headway.engine.supplier_queue import current_rule, read_front
 from headway.errors import (
-    PermanentError,
+    AppRefusedError,
     ProviderError,
     ThrottledError,
     TimedOutError,
-    TransientError,
     UnsentError,
 )
 
-FORBIDDEN = 403
 UNUSED_PAUSE = timedelta(seconds=2)
 ORDINARY = 2
 
@@ -100,7 +98,7 @@ class Fetch:
         permit, self._permit, self._wait = self._permit, None, None
         return permit
 
-    def resume(self, state: Carried) -> None:
+    def resume(self, state: WorkerState) -> None:
         """Continue with a permit that another worker waited for."""
         assert isinstance(state, Permit)
         if self._limiter.knows(state):
@@ -260,9 +258,19 @@ class Fetch:
         else:
             self._limiter.settle(permit, sent=True, report=report)
         now = self._clock.now()
-        refused = self._judge_all(listings, reply, now, call_id=permit.id)
-        if before.failures:
+        unclear = unclear_skus(reply, listings)
+        answered = [listing for listing in listings if listing.sku not in unclear]
+        refused = self._judge_all(answered, reply, now, call_id=permit.id)
+        if before.failures and answered:
             self._recover()
+        if unclear:
+            self._suspect(
+                [listing for listing in listings if listing.sku in unclear],
+                next(iter(unclear.values())),
+                call_id=permit.id,
+                last_call_was_good=before.failures == 0,
+                least=UNCLEAR,
+            )
         return Done(what=f"read {len(skus)} SKUs" + (f", {refused} refused" if refused else ""))
 
     def _recover(self) -> None:
@@ -277,14 +285,14 @@ class Fetch:
         self, listings: Sequence[Listing], reply: Reply, now: datetime, *, call_id: str
     ) -> int:
         """Settle every listing in the call, and let a policy that has a market learn from it."""
-        standings = self._sellers.standings({listing.user_id for listing in listings}, now)
+        settings = self._sellers.settings({listing.user_id for listing in listings}, now)
         judge, market = self._judge, None
         if judge.policy.is_eager:
             market = self._markets.load(
                 {listing.family for listing in listings if listing.family}, now
             )
             judge = replace(judge, policy=judge.policy.informed(market))
-        settlements = judge.settle_all(listings, reply, now, standings)
+        settlements = judge.settle_all(listings, reply, now, settings)
         refused = self._settle(settlements, now, call_id=call_id)
         lesson = judge.policy.learn(_reads_of(settlements, now)) if market is not None else None
         if market is not None and lesson is not None:
@@ -312,7 +320,7 @@ class Fetch:
         """Blame the call: the permit is spent, the breaker counts; return how it stood before."""
         if isinstance(error, ThrottledError):  # first: a permit never settled only delays us
             wait_s = 60.0 if error.retry_after_s is None else error.retry_after_s
-            self._limiter.pause(self._supplier.limit_key, wait_s, "told to wait by the supplier")
+            self._limiter.pause(self._supplier.limit_key, wait_s, "rate limited by the supplier")
         was_sent = not isinstance(error, UnsentError)
         self._limiter.settle(
             permit, sent=was_sent, is_late=isinstance(error, TimedOutError), report=report
@@ -330,22 +338,35 @@ class Fetch:
         call_id: str,
         last_call_was_good: bool,
     ) -> None:
-        """Free the seats; only what the batch itself may have caused makes it suspect."""
-        blameless = isinstance(error, UnsentError | ThrottledError)
-        may_be_poison = isinstance(error, TransientError | PermanentError) and not blameless
-        # A credential is refused by 401; 403 may as well mean a part that we must not see.
-        if not may_be_poison and error.status != FORBIDDEN:
+        """Free the seats; only what the batch itself may have caused makes it suspect.
+
+        A reply 429 or 401 may be one part's doing like any other: it convicts nobody unless
+        every call with that part comes to it, and the calls between succeed.
+        """
+        if isinstance(error, UnsentError | AppRefusedError):
             self._schedule.release(listings, suspicion={})
             return
+        self._suspect(listings, str(error), call_id=call_id, last_call_was_good=last_call_was_good)
+
+    def _suspect(
+        self,
+        listings: Sequence[Listing],
+        reason: str,
+        *,
+        call_id: str,
+        last_call_was_good: bool,
+        least: int = 1,
+    ) -> None:
+        """Free the seats of a call that was no good, and narrow down which SKU makes it so."""
         suspicion, convicted = suspicions(
-            listings, self._supplier.seats, last_call_was_good=last_call_was_good
+            listings, self._supplier.seats, last_call_was_good=last_call_was_good, least=least
         )
         now = self._clock.now()
         charged = [
             self._judge.charge(
                 listing,
                 now,
-                f"every call with this SKU fails: {error}",
+                f"every call with this SKU fails: {reason}",
                 suspicion=listing.suspicion,
             )
             for listing in convicted

@@ -72,5 +72,5 @@ class Notify:
         error = "; ".join(errors)
         has_ended = self._outbox.settle(message, error, now=self._clock.now())
         if not error:
-            return Done(what=f"told: {message.title}")
-        return Done(what=f"not told ({error}){', given up' if has_ended else ''}: {message.title}")
+            return Done(what=f"sent: {message.title}")
+        return Done(what=f"not sent ({error}){', given up' if has_ended else ''}: {message.title}")

@@ -41,7 +41,7 @@ class _Begun:
 
 
 class ObservedLimiter:
-    """One hand's way to the limiter; the hand has one call at a time, for `seller` if for one."""
+    """The limiter of one worker, which has one call at a time; `seller` is whose call it is."""
 
     def __init__(self, inner: Limiter, *, clock: Clock, verb: str, watch: CallObserver) -> None:
         self.seller: SellerId | None = None
@@ -67,7 +67,7 @@ class ObservedLimiter:
         after: Permit | None = None,
         report: CallReport | None = None,
     ) -> Permit | Rejected:
-        """Pass on; see the call that has ended, and the one that begins."""
+        """Reserve; report the call that has ended, and the one that begins."""
         if after is not None:
             self._end(after, report or CallReport())
         answer = self._inner.reserve(
@@ -90,7 +90,7 @@ class ObservedLimiter:
         return answer
 
     def begin(self, permit: Permit) -> BeginResult:
-        """Pass on; see whether it begins."""
+        """Begin; report the call if it begins."""
         answer = self._inner.begin(permit)
         if isinstance(answer, Granted):
             self._begin(permit)
@@ -104,32 +104,45 @@ class ObservedLimiter:
         actual: float | None = None,
         is_late: bool = False,
         report: CallReport | None = None,
-        seen: Observation | None = None,
+        observation: Observation | None = None,
     ) -> None:
-        """See how it ended, then pass on: a call was made whether or not that can be written."""
+        """Report the end, then settle: the call was made even if the settle fails."""
         self._end(permit, report or CallReport(ended=UNUSED))
         self._inner.settle(
-            permit, sent=sent, actual=actual, is_late=is_late, report=report, seen=seen
+            permit,
+            sent=sent,
+            actual=actual,
+            is_late=is_late,
+            report=report,
+            observation=observation,
         )
 
     def knows(self, permit: Permit) -> bool:
-        """Pass on."""
+        """Forward to the limiter."""
         return self._inner.knows(permit)
 
     def spend(self, permit: Permit, amount: float, *, lease_s: float = 0) -> bool:
-        """Pass on."""
+        """Forward to the limiter."""
         return self._inner.spend(permit, amount, lease_s=lease_s)
 
     def extend(self, permit: Permit, amount: float) -> bool:
-        """Pass on."""
+        """Forward to the limiter."""
         return self._inner.extend(permit, amount)
 
+    def limit_of(self, key: str) -> float:
+        """Return the limit of a key's quota."""
+        return self._inner.limit_of(key)
+
+    def left_of(self, key: str) -> float:
+        """Return what is not used of a key's quota."""
+        return self._inner.left_of(key)
+
     def observe(self, key: str, observation: Observation, *, permit: Permit | None = None) -> None:
-        """Pass on."""
+        """Forward to the limiter."""
         self._inner.observe(key, observation, permit=permit)
 
     def pause(self, key: str, seconds: float, reason: str) -> None:
-        """Pass on."""
+        """Forward to the limiter."""
         self._inner.pause(key, seconds, reason)
 
     def _begin(self, permit: Permit) -> None:

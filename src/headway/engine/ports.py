@@ -1,4 +1,4 @@
-"""What the engine needs from the outside, as protocols; the store and the connectors fit them."""
+"""What the engine needs from the outside, as protocols; the store and the providers fit them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -126,7 +126,7 @@ class TimetablePort(Protocol):
 class SellersPort(Protocol):
     """What the engine needs of sellers: terms, guard, how much of a catalog moved."""
 
-    def standings(
+    def settings(
         self, user_ids: Collection[SellerId], now: datetime
     ) -> Mapping[SellerId, SellerSettings]:
         """Return the settings of each of these sellers."""
@@ -140,6 +140,15 @@ class NoticesPort(Protocol):
 
     def warn_of_tokens(self, now: datetime) -> int:
         """Notify sellers, once, whose account will need a new sign-in; return how many."""
+
+
+class HousekeepingPort(Protocol):
+    """The record of the housekeeping's rounds."""
+
+    def record_round(
+        self, now: datetime, *, succeeded: Collection[str], errors: Mapping[str, str]
+    ) -> None:
+        """Record a round: the steps that succeeded in it, and the errors of those that failed."""
 
 
 class BreakersPort(Protocol):
@@ -170,17 +179,17 @@ class Supplier(Protocol):
         """Return the token request that must go first, if any."""
 
     def authenticate(self, step: AuthStep, *, send_by_s: float) -> bool:
-        """Make that token request; False if none was made. Raises ConnectorError.
+        """Make that token request; False if none was made. Raises ProviderError.
 
         None is made while another worker is at it, nor after the monotonic second `send_by_s`.
         """
 
     def quote(self, skus: Sequence[Sku]) -> Reply:
-        """Ask for these SKUs; raises ConnectorError."""
+        """Ask for these SKUs; raises ProviderError."""
 
 
 class Storefront(Protocol):
-    """One shop behind an outside API. Each method is one call; each raises ConnectorError.
+    """One shop behind an outside API. Each method is one call; each raises ProviderError.
 
     A method that takes a sequence returns one result per item, in the same order.
     """
@@ -226,7 +235,7 @@ class Storefront(Protocol):
     def stage_upload(self, name: str) -> UploadTarget:
         """Ask where the file of a bulk operation may be uploaded."""
 
-    def upload(self, target: Any, content: bytes) -> str:  # noqa: ANN401 - a connector has its own
+    def upload(self, target: Any, content: bytes) -> str:  # noqa: ANN401 - a provider has its own
         """Upload the file, and return what the shop calls it; the host is not the shop's."""
 
     def run_bulk(self, path: str, *, key: str) -> Gid | None:
@@ -338,7 +347,7 @@ class BulksPort(Protocol):
 class Platform(Protocol):
     """One seller's account at a platform. Each method that asks is one call, and passes the limits.
 
-    Each raises ConnectorError; UnauthorizedError once no token helps: a person must connect again.
+    Each raises ProviderError; UnauthorizedError once no token helps: a person must connect again.
     """
 
     @property
@@ -350,7 +359,7 @@ class Platform(Protocol):
         """The quota of a day, if there is one: every call counts one, token requests too."""
 
     @property
-    def seen(self) -> Mapping[str, Observation]:
+    def observations(self) -> Mapping[str, Observation]:
         """What the last reply reported about the limits, by key; empty if it reported nothing."""
 
     @property
@@ -421,6 +430,9 @@ class JobsPort(Protocol):
 
     def orders_left(self, account: Account, *, now: datetime) -> int:
         """Return how many orders of this month the seller's tier still allows."""
+
+    def postpone(self, account: Account, until: datetime, reason: str, *, now: datetime) -> int:
+        """Let no waiting job of an account run before then; return how many have to wait."""
 
     def disconnect(self, job: Job, reason: str, *, calls: int = 0, now: datetime) -> bool:
         """Disconnect the account whose grant is refused; return False if the lease was lost."""

@@ -8,7 +8,7 @@ from headway.core.limits.transitions import BeginResult, CallReport, Observation
 
 
 class Limiter(Protocol):
-    """Leave to make one call, in two phases; see `core.limits` for the rules."""
+    """Permission to make one call, in two phases; see `core.limits` for the rules."""
 
     def reserve(
         self,
@@ -48,7 +48,7 @@ class Limiter(Protocol):
         actual: float | None = None,
         is_late: bool = False,
         report: CallReport | None = None,
-        seen: Observation | None = None,
+        observation: Observation | None = None,
     ) -> None:
         """Settle the call: store how it ended, and what its reply reported about the meter.
 
@@ -63,6 +63,12 @@ class Limiter(Protocol):
 
     def extend(self, permit: Permit, amount: float) -> bool:
         """Reserve more of a quota for a call in flight; return False if it is not available."""
+
+    def limit_of(self, key: str) -> float:
+        """Return the limit of a key's quota, as replies have taught it."""
+
+    def left_of(self, key: str) -> float:
+        """Return what is not used of a key's quota, as replies have corrected it."""
 
     def observe(self, key: str, observation: Observation, *, permit: Permit | None = None) -> None:
         """Correct a meter from a reply; name the reply's permit if it is not settled."""
@@ -81,5 +87,8 @@ class Ledger(Protocol):
 class ErrorSharePort(Protocol):
     """How many replies of a limit key were errors."""
 
+    def count(self, key: str, *, since: datetime) -> tuple[int, int]:
+        """Return the error replies and all replies of calls that began after that."""
+
     def pause_for(self, key: str, *, now: datetime) -> float | None:
-        """Return for how many seconds this scope must keep still; None for not at all."""
+        """Return for how many seconds calls of this limit key must pause; None for not at all."""

@@ -4,10 +4,9 @@ A step makes at most one call, never sleeps, and returns Done or Wait. Each page
 its cursor, so any worker can continue a run that was interrupted anywhere.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from headway.clock import Clock
 from headway.core.accounts.jobs import (
@@ -24,14 +23,25 @@ from headway.core.accounts.jobs import (
     rescheduled,
     throttle_pause,
 )
-from headway.core.accounts.pagination import RUN, SINCE, Cursor, Page, PageRequest, Paginator
+from headway.core.accounts.narrowing import Narrowed
+from headway.core.accounts.pagination import Page, PageRequest, PageStep, Paginator
+from headway.core.accounts.warehouse import Records
 from headway.core.catalog.listings import Done, LimitKey, Wait
-from headway.core.dispatch import Carried, PullClaim
-from headway.core.limits.transitions import CallReport, Expired, Granted, NotYet, Permit, Rejected
-from headway.core.monitoring import calls
+from headway.core.dispatch import PullClaim, WorkerState
+from headway.core.limits.daily_shares import EVIDENCE_SPAN, is_refused_alone
+from headway.core.limits.transitions import Expired, Granted, NotYet, Permit, Rejected
 from headway.engine.ports import BreakersPort, JobsPort, Platform
 from headway.engine.ports_limits import ErrorSharePort, Limiter
-from headway.engine.pull_claim import Claim, unpacked
+from headway.engine.pull_claim import (
+    BUGS,
+    Claim,
+    begin_run,
+    describe_bug,
+    narrowed,
+    settle_call,
+    unpacked,
+)
+from headway.engine.pull_progress import followed
 from headway.errors import (
     AppRefusedError,
     ConfigError,
@@ -40,23 +50,14 @@ from headway.errors import (
     ProviderError,
     StoreError,
     ThrottledError,
-    TimedOutError,
     UnauthorizedError,
-    UnsentError,
 )
 
-ANSWERED, MISSING = 200, 404
-# Printify blocks clients that send too many failing requests.
-ERRORS_COUNTED = frozenset({PlatformName.PRINTIFY})
 OUTAGE_MAX = timedelta(hours=24)
 TOKEN_PAUSE = timedelta(seconds=1)
 CONFIG_PAUSE = timedelta(minutes=1)
 # How many more calls to reserve when a run needs more of its day than it reserved.
 MORE_CALLS = 10
-# Open orders that are looked at again at the start of a run, at most.
-RECHECKS_MAX = 20
-# What a bug raises, in a walk or in reading a reply.
-BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 # A rolling day becomes free bit by bit, whatever the reply says: try again every hour.
 DAY_PAUSE_MAX = timedelta(hours=1)
 
@@ -71,7 +72,10 @@ class PullRule:
 
 
 class Pull:
-    """One worker's hand at the platforms, or at `only` one; any number may run, anywhere."""
+    """One worker's pull from the platforms, or from `only` one; any number may run, anywhere.
+
+    The platforms in `errors_counted` block clients that send too many failing requests.
+    """
 
     def __init__(
         self,
@@ -81,6 +85,8 @@ class Pull:
         jobs: JobsPort,
         breakers: BreakersPort,
         errors: ErrorSharePort,
+        platforms: Collection[PlatformName],
+        errors_counted: Collection[PlatformName] = (),
         open_platform: Callable[[Account], Platform],
         paginator_of: Callable[[Job], Paginator],
         rule: JobRule,
@@ -93,6 +99,8 @@ class Pull:
         self._jobs = jobs
         self._breakers = breakers
         self._errors = errors
+        self._platforms = tuple(platforms)
+        self._errors_counted = frozenset(errors_counted)
         self._open_platform = open_platform
         self._walk_of = paginator_of
         self._job_rule = rule
@@ -107,7 +115,7 @@ class Pull:
         run, self._run = self._run, None
         return None if run is None else run.packed
 
-    def resume(self, state: Carried) -> None:
+    def resume(self, state: WorkerState) -> None:
         """Continue a job that another worker had, if its lease is still valid."""
         assert isinstance(state, PullClaim)
         run, now = unpacked(state, self._walk_of(state.job)), self._clock.now()
@@ -138,7 +146,7 @@ class Pull:
     def _go_on(self, run: Claim) -> Done | Wait:
         try:
             if not run.has_begun:
-                run.cursor = self._begin_run(run.job, run.walk, self._clock.now())
+                run.cursor = begin_run(self._jobs, run.job, run.walk, self._clock.now())
                 run.has_begun = True
             if run.opened is None:
                 run.opened = self._open_platform(run.job.account)
@@ -150,23 +158,23 @@ class Pull:
         except InvalidError as error:  # more than any limit gives, or any table holds
             return self._charge(run, str(error))
         except BUGS as error:  # of one job, which must not stop all others
-            return self._charge(run, _bug(error))
+            return self._charge(run, describe_bug(error))
 
     # -- the job -----------------------------------------------------------------------------
 
     def _claim(self) -> Done | Wait:
         now = self._clock.now()
-        loaded = self._breakers.load_all([_limit_key(platform) for platform in PlatformName])
-        breakers = {platform: loaded[_limit_key(platform)] for platform in PlatformName}
+        loaded = self._breakers.load_all([_limit_key(platform) for platform in self._platforms])
+        breakers = {platform: loaded[_limit_key(platform)] for platform in self._platforms}
         shut = {platform: breaker.blocked_until(now) for platform, breaker in breakers.items()}
         without = [
             platform
-            for platform in PlatformName
+            for platform in self._platforms
             if shut[platform] is not None or self._only not in (None, platform)
         ]
         claimed = self._jobs.claim(now=now, owner=self._owner, without=without)
         if claimed is None:
-            shut_until = None if self._only is None else shut[self._only]
+            shut_until = None if self._only is None else shut.get(self._only)
             until = max(now + self._rule.poll, shut_until or now)
             return Wait(until=until, why="no job may run")
         job, day = claimed
@@ -175,28 +183,6 @@ class Pull:
             self._breakers.save(_limit_key(name), breakers[name].probing(now))
         self._run = Claim(job=job, walk=self._walk_of(job), cursor=job.cursor, day=day)
         return Done(what=f"{self._run.what}: {job.type}")
-
-    def _begin_run(self, job: Job, walk: Paginator, now: datetime) -> Cursor:
-        """Begin a run, or continue the current one; both first read what webhooks named."""
-        if RUN in job.cursor:
-            try:
-                cursor = walk.begin(job.cursor, now, job.wanted)
-                walk.ask(cursor)
-            except BUGS:  # an older walk left it, which this one does not understand
-                lasting = {name: value for name, value in job.cursor.items() if name != RUN}
-                return walk.begin(lasting, now, job.wanted)
-            return cursor
-        ids = list(job.wanted)
-        is_for_new = job.kind is DataKind.ORDERS and job.type is not JobType.BACKFILL
-        if is_for_new and walk.recheck_after is not None:
-            before = now - walk.recheck_after
-            open_ids = self._jobs.open_orders(
-                job.account, checked_before=before, limit=RECHECKS_MAX
-            )
-            ids = list(dict.fromkeys([*ids, *open_ids]))
-        since = {} if job.enlisted_at is None else {SINCE: job.enlisted_at.isoformat()}
-        begun = walk.begin({**since, **job.cursor}, now, ids)
-        return {name: value for name, value in begun.items() if name != SINCE}
 
     # -- the permit --------------------------------------------------------------------------
 
@@ -275,13 +261,22 @@ class Pull:
             asked_at = self._clock.now()
             page = run.platform.read(ask)
         except ProviderError as error:
-            self._count(run, permit, error=error, result=str(error))
+            settle_call(self._limiter, run, permit, error=error, result=str(error))
             self._brake(run)
+            less = None if ask is None else narrowed(run, error, self._clock.now())
+            if less is not None:
+                return self._narrow(run, less, error)
             return self._failed(run, error, is_token=ask is None)
         except (ConfigError, *BUGS) as error:  # it may have left: a call counts in doubt
-            self._count(run, permit, error=error, result=type(error).__name__)
+            settle_call(self._limiter, run, permit, error=error, result=type(error).__name__)
             raise
-        self._count(run, permit, result=ask.what, is_missing=bool(page.missing) and not page.ids)
+        settle_call(
+            self._limiter,
+            run,
+            permit,
+            result=ask.what,
+            is_missing=bool(page.missing) and not page.ids,
+        )
         if page.missing:
             self._brake(run)
         self._answered(run)
@@ -291,7 +286,7 @@ class Pull:
     def _refresh(self, run: Claim, permit: Permit, send_by_s: float) -> Done | Wait:
         if not run.platform.refresh_token(send_by_s=send_by_s):
             return self._hand_back(run, permit, "another worker refreshes the token")
-        self._count(run, permit, result="token")
+        settle_call(self._limiter, run, permit, result="token")
         run.has_refreshed = True
         self._answered(run)
         return Done(what=f"{run.what}: new access token")
@@ -304,13 +299,27 @@ class Pull:
     def _advance(self, run: Claim, page: Page, asked_at: datetime) -> Done:
         """Commit a page, and continue, yield, or end."""
         now = self._clock.now()
+        ask = run.walk.ask(run.cursor)
         step = run.walk.advance(run.cursor, page, now)
-        job = self._jobs.commit(run.job, page, step, calls=run.untold, asked_at=asked_at, now=now)
+        progress = followed(run.job, run.cursor, ask, step)
+        step = progress.step
+        job = self._jobs.commit(
+            run.job, page, step, calls=run.unrecorded, asked_at=asked_at, now=now
+        )
         if job is None:
             self._drop(run)
             return Done(what=f"{run.what}: taken over, too late")
-        run.job, run.cursor, run.untold = job, step.cursor, 0
-        if step.is_done:
+        run.job, run.cursor, run.unrecorded = job, step.cursor, 0
+        if progress.reason:
+            run.job = replace(job, retry_count=max(job.retry_count, progress.failures))
+            return self._charge(run, progress.reason)
+        ending = self._ending(run, is_done=step.is_done)
+        return Done(what=f"{run.what}: {len(page.ids)} rows") if ending is None else ending
+
+    def _ending(self, run: Claim, *, is_done: bool) -> Done | None:
+        """End a claim after a page if its run is done or others are to go first; else None."""
+        job, now = run.job, self._clock.now()
+        if is_done:
             ending = completed(job, self._job_rule, now, stretch=self._jobs.stretch(job))
             return self._end(run, ending, "done")
         if job.is_paused:
@@ -319,44 +328,27 @@ class Pull:
             return self._end(run, limited(job, now), "the month's orders are used up")
         if run.sent >= self._job_rule.calls_per_claim[job.type]:
             return self._end(run, rescheduled(job, now, ""), "gives way")
-        return Done(what=f"{run.what}: {len(page.ids)} rows")
+        return None
 
-    def _count(
-        self,
-        run: Claim,
-        permit: Permit,
-        *,
-        result: str,
-        error: Exception | None = None,
-        is_missing: bool = False,
-    ) -> None:
-        """Settle the permit, and correct the meters from the reply."""
-        was_sent, answered = not isinstance(error, UnsentError), MISSING if is_missing else ANSWERED
-        run.sent += was_sent
-        run.untold += was_sent
-        cost, observations = run.platform.cost, dict(run.platform.seen)
-        actual = None if cost is None or error is not None else cost.actual
-        if cost is not None and cost.observation is not None:
-            observations.setdefault(permit.keys[0], cost.observation)
-        self._limiter.settle(
-            permit,
-            sent=was_sent,
-            actual=0 if isinstance(error, ThrottledError) and cost is not None else actual,
-            is_late=isinstance(error, TimedOutError),
-            report=CallReport(
-                result=result,
-                ended=calls.ANSWERED if error is None else getattr(error, "ended", "bug"),
-                http_status=getattr(error, "status", None) if error else answered,
-            ),
-            # `settle` corrects one key; several keys are corrected one by one.
-            seen=observations.pop(permit.keys[0], None) if len(permit.keys) == 1 else None,
-        )
-        for key, observation in observations.items():
-            self._limiter.observe(key, observation, permit=run.day)
+    def _narrow(self, run: Claim, less: Narrowed, error: ProviderError) -> Done:
+        """Commit how a failed request is narrowed down, and continue if it is no failure."""
+        now = self._clock.now()
+        page = Page(records=Records(unreadable=less.unreadable))
+        step = PageStep(cursor=less.cursor, is_progress=False)
+        job = self._jobs.commit(run.job, page, step, calls=run.unrecorded, asked_at=now, now=now)
+        if job is None:
+            self._drop(run)
+            return Done(what=f"{run.what}: taken over, too late")
+        run.job, run.cursor, run.unrecorded = job, step.cursor, 0
+        if less.is_failure:
+            return self._failed(run, error, is_token=False)
+        if run.sent >= self._job_rule.calls_per_claim[job.type]:
+            return self._end(run, rescheduled(job, now, ""), "gives way")
+        return Done(what=f"{run.what}: narrowed down, {error}")
 
     def _brake(self, run: Claim) -> None:
         """Pause if error replies would become too large a share."""
-        if run.job.account.platform not in ERRORS_COUNTED:
+        if run.job.account.platform not in self._errors_counted:
             return
         for key in run.platform.keys:
             pause_s = self._errors.pause_for(key, now=self._clock.now())
@@ -385,7 +377,7 @@ class Pull:
             if not is_token and not run.has_refreshed and run.platform.needs_token():
                 return Done(what=f"{run.what}: {error}")
             self._drop(run)
-            is_ours = self._jobs.disconnect(run.job, str(error), calls=run.untold, now=now)
+            is_ours = self._jobs.disconnect(run.job, str(error), calls=run.unrecorded, now=now)
             what = "disconnected" if is_ours else "refused too late"
             return Done(what=f"{run.what}: {what}, {error}")
         if isinstance(error, PermanentError):
@@ -430,15 +422,36 @@ class Pull:
         pause = throttle_pause(self._throttles, run.job.id)
         if error.retry_after_s is not None:
             pause = timedelta(seconds=error.retry_after_s)
-        keys = list(run.platform.keys)
-        if run.platform.day_key is not None:
-            # The day is shared by all accounts: block further claims until then.
-            keys.append(run.platform.day_key)
+        keys, day_key = list(run.platform.keys), run.platform.day_key
+        if day_key is not None:
             pause = min(pause, DAY_PAUSE_MAX)
+            if self._is_refused_alone(run, day_key, error):
+                return self._pause_account(run, self._clock.now() + pause)
+            # The day is shared by all accounts: block further claims until then.
+            keys.append(day_key)
+            if (observation := run.platform.observations.get(day_key)) is not None:
+                self._limiter.observe(day_key, observation, permit=run.day)
         for key in keys:
-            self._limiter.pause(key, pause.total_seconds(), "told to wait by the platform")
+            self._limiter.pause(key, pause.total_seconds(), "rate limited by the platform")
         until = self._clock.now() + pause
-        return self._end(run, rescheduled(run.job, until, "told to wait"), "told to wait")
+        return self._end(run, rescheduled(run.job, until, "rate limited"), "rate limited")
+
+    def _is_refused_alone(self, run: Claim, day_key: str, error: ThrottledError) -> bool:
+        """Return True if replies to others show that the shared day is not used up."""
+        since = self._clock.now() - EVIDENCE_SPAN
+        errors, replies = self._errors.count(run.platform.keys[0], since=since)
+        return is_refused_alone(
+            error.retry_after_s,
+            left=self._limiter.left_of(day_key),
+            limit=self._limiter.limit_of(day_key),
+            answered=replies - errors,
+        )
+
+    def _pause_account(self, run: Claim, until: datetime) -> Done:
+        """Pause one account, whose day the platform says is used up while others' is not."""
+        account, why = run.job.account, "the platform limits this account alone"
+        self._jobs.postpone(account, until, why, now=self._clock.now())
+        return self._end(run, rescheduled(run.job, until, why), "rate limited")
 
     # -- the end -----------------------------------------------------------------------------
 
@@ -454,7 +467,7 @@ class Pull:
             next_run_at=ending.next_run_at,
             retry_count=ending.retry_count,
             reason=ending.reason,
-            calls=run.untold,
+            calls=run.unrecorded,
             now=self._clock.now(),
         )
         self._run = None
@@ -474,18 +487,9 @@ class Pull:
         run.permit = run.day = None
 
 
-def _bug(error: Exception) -> str:
-    """Return where the bug is, without the error's text, which may contain a seller's data."""
-    at = error.__traceback__
-    while at is not None and at.tb_next is not None:
-        at = at.tb_next
-    where = "" if at is None else f" at {Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno}"
-    return f"a bug, please report it: {type(error).__name__}{where}"
-
-
 def _limit_key(platform: PlatformName) -> LimitKey:
     """Return the name of a platform's breaker: an outage is all its sellers'."""
-    return LimitKey(platform.value)
+    return LimitKey(platform)
 
 
 def _own_limit_key(account: Account) -> LimitKey:

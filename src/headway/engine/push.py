@@ -11,7 +11,7 @@ from typing import Any
 
 from headway.clock import Clock, fresh_id
 from headway.core.catalog import push_results
-from headway.core.catalog.listings import Done, LimitKey, Sku, Wait
+from headway.core.catalog.listings import Done, Sku, Wait
 from headway.core.catalog.push_planning import CALL_POINTS, CHANGES_MAX, PushBatch, next_push_batch
 from headway.core.catalog.storefront import (
     Cost,
@@ -23,15 +23,15 @@ from headway.core.catalog.storefront import (
     WriteKind,
     WriteResult,
 )
-from headway.core.dispatch import Carried
+from headway.core.dispatch import WorkerState
 from headway.core.limits.transitions import CallReport, Expired, Granted, NotYet, Permit, Rejected
 from headway.core.monitoring.calls import ANSWERED
 from headway.engine.ports import BreakersPort, PushesPort, Storefront
 from headway.engine.ports_limits import Limiter
+from headway.engine.push_breakers import ShopBreakers
 from headway.engine.push_bulk import BulkPush, BulkPushStep
 from headway.errors import (
     ConfigError,
-    HeadwayError,
     PermanentError,
     ProviderError,
     ThrottledError,
@@ -64,7 +64,7 @@ class PushRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PushStep:
-    """A shop, the permit to call it, and the connector that does."""
+    """A shop, the permit to call it, and the client that does."""
 
     shop: Shop
     storefront: Storefront
@@ -72,7 +72,7 @@ class _PushStep:
 
 
 class Push:
-    """One worker's hand at the shops, or at `only` one; any number of them may run, anywhere."""
+    """The push of one worker, for all shops or `only` one; any number may run, on any host."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Push:
         self._clock = clock
         self._limiter = limiter
         self._pushes = pushes
-        self._breakers = breakers
+        self._breakers = ShopBreakers(breakers, clock)
         self._open_shop = open_shop
         self._handle = handle
         self._rule = rule
@@ -109,7 +109,7 @@ class Push:
         self._carried_permit = self._push_step = None
         return permit
 
-    def resume(self, state: Carried) -> None:
+    def resume(self, state: WorkerState) -> None:
         """Continue with a permit that another worker at the same shop waited for."""
         assert isinstance(state, Permit)
         assert self._only is not None, "a permit is one shop's"
@@ -151,7 +151,7 @@ class Push:
         why, until = "nothing is to be pushed", now + self._rule.poll
         for shop in self._due(now):
             storefront = self._open_shop(shop)
-            blocked_until = self._breakers.load(storefront.limit_key).blocked_until(now)
+            blocked_until = self._breakers.blocked_until(storefront.limit_key, now)
             if blocked_until is not None:
                 why = "a shop does not answer"
                 until = until if self._only is None else max(until, blocked_until)
@@ -212,7 +212,7 @@ class Push:
             needs_token = push_step.storefront.needs_token()
         except ConfigError as error:  # a secret of this shop: other shops continue
             self._limiter.settle(push_step.permit, sent=False)
-            self._blame(push_step.storefront.limit_key, error)
+            self._breakers.failed(push_step.storefront.limit_key, error)
             return Done(what=f"{push_step.shop.domain}: {error}")
         if needs_token:
             return self._refresh(push_step, send_by_s)
@@ -286,7 +286,8 @@ class Push:
         except ProviderError as error:
             return self._failed(push_step, push_lease, push_batch, intent, error)
         self._settle_permit(push_step, result=f"{push_batch.kind} of {len(push_batch.changes)}")
-        self._close_breaker(push_step.storefront)
+        self._breakers.succeeded(push_step.storefront.limit_key, push_batch.kind)
+        pushed = push_results.cleared(pushed, push_batch.kind)
         closes, narrows = _settle_open(push_lease.open, {result.change.sku for result in pushed})
         if intent is not None:
             closes[intent.id] = push_results.summary(pushed)
@@ -319,7 +320,7 @@ class Push:
             answer = ready.call(push_step.storefront)
         except ProviderError as error:
             is_shops = not ready.is_elsewhere and not isinstance(error, PermanentError)
-            self._settle_failed(push_step, error, blames_shop=is_shops)
+            self._settle_failed(push_step, error, kind=WriteKind.BULK, blames_shop=is_shops)
             ready.fail(error, call_id=push_step.permit.id)
             self._check_grant(push_step, error)
             return Done(what=f"{push_step.shop.domain}: {error}")
@@ -327,7 +328,7 @@ class Push:
             self._settle_permit(push_step, result=ready.what, actual=FILE_POINTS)
         else:
             self._settle_permit(push_step, result=ready.what)
-            self._close_breaker(push_step.storefront)
+            self._breakers.succeeded(push_step.storefront.limit_key, WriteKind.BULK)
         late = "" if ready.settle(answer, call_id=push_step.permit.id) else ", too late"
         return Done(what=f"{push_step.shop.domain}: {ready.what}{late}")
 
@@ -363,25 +364,30 @@ class Push:
         intent: Intent | None,
         error: ProviderError,
     ) -> Done:
-        """Blame the call. A write that may have arrived keeps its intent open, to be read back."""
-        is_for_items = isinstance(error, PermanentError) and bool(push_batch.changes)
-        self._settle_failed(push_step, error, blames_shop=not is_for_items)
-        now = self._clock.now()
+        """Narrow down what made the call fail: the shop, or one listing in it.
+
+        A write that may have arrived keeps its intent open, to be read back.
+        """
+        now, changes = self._clock.now(), push_batch.changes
+        limit_key, kind = push_step.storefront.limit_key, push_batch.kind
         pushed: list[Pushed] = []
-        voids: dict[str, str] = {}
+        is_for_items = isinstance(error, PermanentError) and bool(changes)
         if is_for_items:
             pushed = push_results.refuse_all(push_batch, str(error), now)
-        if intent is not None:
-            if isinstance(error, push_results.NOT_DONE):
-                voids = {intent.id: str(error)}
-            else:
-                pushed = push_results.unsure(push_batch, now)
+        elif not isinstance(error, push_results.NO_EVIDENCE):
+            answers = self._breakers.answers(limit_key)
+            pushed = push_results.narrowed(push_batch, str(error), now, shop_answers=answers)
+            is_for_items = any(result.failures > result.change.failures for result in pushed)
+        self._settle_failed(push_step, error, kind=kind, blames_shop=not is_for_items)
+        is_void = intent is not None and isinstance(error, push_results.NOT_DONE)
         self._pushes.settle(
             push_lease,
             pushed,
-            voids=voids,
-            # The shop may have locations that we do not know of.
-            forgets_locations=isinstance(error, UnreadableError) and push_batch.kind in LOOKS,
+            voids={intent.id: str(error)} if intent is not None and is_void else {},
+            # The shop may have locations that we do not know of; and before a listing is blamed,
+            # the shop must answer something else.
+            forgets_locations=kind in LOOKS
+            and (isinstance(error, UnreadableError) or len(changes) == 1),
             call_id=push_step.permit.id,
             now=now,
         )
@@ -393,19 +399,20 @@ class Push:
             self._pushes.disconnect(push_step.shop, str(error), now=self._clock.now())
 
     def _settle_failed(
-        self, push_step: _PushStep, error: ProviderError, *, blames_shop: bool = True
+        self,
+        push_step: _PushStep,
+        error: ProviderError,
+        *,
+        kind: WriteKind | None = None,
+        blames_shop: bool = True,
     ) -> None:
         limit_key = push_step.storefront.limit_key
         if isinstance(error, ThrottledError):
             wait_s = THROTTLED_S if error.retry_after_s is None else error.retry_after_s
-            self._limiter.pause(limit_key, wait_s, "told to wait by the shop")
+            self._limiter.pause(limit_key, wait_s, "rate limited by the shop")
         self._settle_permit(push_step, result=str(error), error=error)
         if blames_shop and not isinstance(error, ThrottledError):
-            self._blame(limit_key, error)
-
-    def _blame(self, limit_key: LimitKey, error: HeadwayError) -> None:
-        breaker = self._breakers.load(limit_key)
-        self._breakers.save(limit_key, breaker.failed(self._clock.now(), str(error)))
+            self._breakers.failed(limit_key, error, kind)
 
     def _settle_permit(
         self,
@@ -425,13 +432,8 @@ class Push:
             report=CallReport(
                 result=result, http_status=status, ended=ANSWERED if error is None else error.ended
             ),
-            seen=None if cost is None else cost.observation,
+            observation=None if cost is None else cost.observation,
         )
-
-    def _close_breaker(self, storefront: Storefront) -> None:
-        breaker = self._breakers.load(storefront.limit_key)
-        if breaker.failures:
-            self._breakers.save(storefront.limit_key, breaker.succeeded())
 
 
 def _write(storefront: Storefront, push_batch: PushBatch, *, key: str) -> Sequence[WriteResult]:

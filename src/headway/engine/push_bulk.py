@@ -51,7 +51,9 @@ class BulkPush:
         ):
             return None
         step = bulk.next_step(push_lease.bulk, now)
-        return BulkPushStep(hand=self, push_lease=push_lease, intent=push_lease.bulk, step=step)
+        return BulkPushStep(
+            bulk_push=self, push_lease=push_lease, intent=push_lease.bulk, step=step
+        )
 
     def begin(
         self, push_lease: PushLease, push_batch: PushBatch, ids: Callable[[], str]
@@ -77,14 +79,16 @@ class BulkPush:
         if not self.bulks.intend(push_lease, intent, asleep=asleep, until=until, now=now):
             return None
         opened = BulkIntent(id=intent.id, skus=frozenset(intent.skus), created_at=now)
-        return BulkPushStep(hand=self, push_lease=push_lease, intent=opened, step=BulkStep.STAGE)
+        return BulkPushStep(
+            bulk_push=self, push_lease=push_lease, intent=opened, step=BulkStep.STAGE
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkPushStep:
     """One step of prices that go in bulk, in one visit to their shop."""
 
-    hand: BulkPush
+    bulk_push: BulkPush
     push_lease: PushLease
     intent: BulkIntent
     step: BulkStep
@@ -102,7 +106,7 @@ class BulkPushStep:
 
     def prepare(self) -> "BulkPushStep | None":
         """Store and read what the call needs beforehand; None if there is nothing to call."""
-        bulks, now = self.hand.bulks, self.hand.clock.now()
+        bulks, now = self.bulk_push.bulks, self.bulk_push.clock.now()
         if self.step is BulkStep.DROP:
             changes = bulks.changes(self.push_lease, self.intent.skus)
             self._end(bulk.apart(changes, NO_START, now), voids=NO_START)
@@ -117,18 +121,18 @@ class BulkPushStep:
 
     def call(self, storefront: Storefront) -> BulkProgress | Sequence[WriteResult] | None:
         """Make the one call; None if the operation ended with an unknown result."""
-        clock, intent, progress = self.hand.clock, self.intent, self.intent.progress
+        clock, intent, progress = self.bulk_push.clock, self.intent, self.intent.progress
         match self.step:
             case BulkStep.STAGE:
                 return bulk.staged(storefront.stage_upload(f"{intent.id}.jsonl"), clock.now())
             case BulkStep.UPLOAD:
-                content = self.hand.write_file(self.writes)
+                content = self.bulk_push.write_file(self.writes)
                 return bulk.uploaded(storefront.upload(progress.target, content), clock.now())
             case BulkStep.RUN:
                 operation = storefront.run_bulk(progress.path, key=intent.id)
                 return bulk.started(intent, operation, clock.now())
             case BulkStep.FIND:
-                return bulk.found(intent, storefront.find_bulk(intent.id), clock.now())
+                return bulk.after_search(intent, storefront.find_bulk(intent.id), clock.now())
             case BulkStep.STATUS:
                 assert progress.operation is not None, "what runs has a name"
                 return bulk.after_status(
@@ -141,12 +145,14 @@ class BulkPushStep:
         self, answer: BulkProgress | Sequence[WriteResult] | None, *, call_id: str | None = None
     ) -> bool:
         """Write down what the call came to; False if the push lease was taken over."""
-        now, push_lease, intent = self.hand.clock.now(), self.push_lease, self.intent
+        now, push_lease, intent = self.bulk_push.clock.now(), self.push_lease, self.intent
         if isinstance(answer, BulkProgress):
             progress = {intent.id: answer}
-            return self.hand.pushes.settle(push_lease, progress=progress, call_id=call_id, now=now)
+            return self.bulk_push.pushes.settle(
+                push_lease, progress=progress, call_id=call_id, now=now
+            )
         changes = {
-            change.sku: change for change in self.hand.bulks.changes(push_lease, intent.skus)
+            change.sku: change for change in self.bulk_push.bulks.changes(push_lease, intent.skus)
         }
         if answer is None:
             return self._end(unsure=list(changes.values()), call_id=call_id)
@@ -156,7 +162,7 @@ class BulkPushStep:
 
     def fail(self, error: ProviderError | None = None, *, call_id: str | None = None) -> None:
         """Store the progress after a call that failed, or was not made."""
-        now = self.hand.clock.now()
+        now = self.bulk_push.clock.now()
         self.settle(bulk.failed(self.intent, self.step, error, now), call_id=call_id)
 
     def _end(
@@ -168,10 +174,10 @@ class BulkPushStep:
         call_id: str | None = None,
     ) -> bool:
         """Settle every listing, and the intent with the last; unsure ones are to be read back."""
-        now, id_, settle = self.hand.clock.now(), self.intent.id, self.hand.pushes.settle
+        now, id_, settle = self.bulk_push.clock.now(), self.intent.id, self.bulk_push.pushes.settle
         kept = [change.sku for change in unsure]
         settled = [*pushed, *bulk.apart(unsure, NO_ANSWER, now)]
-        most = self.hand.piece_max
+        most = self.bulk_push.piece_max
         while len(settled) > most:
             piece, settled = settled[:most], settled[most:]
             narrows = {id_: sorted({*kept, *(result.change.sku for result in settled)})}

@@ -1,1 +1,1 @@
-"""What operators see of a deployment from outside: metrics."""
+"""Metrics, logs, traces and notifications."""

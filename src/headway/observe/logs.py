@@ -94,11 +94,11 @@ class Log:
             wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         )
 
-    def say(self, text: str) -> None:
+    def info(self, text: str) -> None:
         """Write a message for the person who started the process."""
         self._logger.info(text)
 
-    def tell(self, step: str, text: str) -> None:
+    def log_step(self, step: str, text: str) -> None:
         """Log what a step did, with the call that this thread made for it, then forget the call.
 
         The line is a warning if that call failed.
@@ -107,15 +107,15 @@ class Log:
         self._logger.log(logging.WARNING if has_failed else logging.INFO, text, step=step)
         forget_call()
 
-    def hear(self, record: logging.LogRecord) -> None:
+    def log_library(self, record: logging.LogRecord) -> None:
         """Log the warning of a library."""
         level = max(logging.WARNING, min(record.levelno, logging.CRITICAL)) // 10 * 10
         self._logger.log(level, record.getMessage(), step=record.name, exc_info=record.exc_info)
 
     @contextmanager
-    def heard(self) -> Iterator[None]:
+    def library_warnings(self) -> Iterator[None]:
         """Log all warnings of libraries here, until the end."""
-        root, handler = logging.getLogger(), _Ear(self)
+        root, handler = logging.getLogger(), _LibraryHandler(self)
         root.addHandler(handler)
         try:
             yield
@@ -146,14 +146,14 @@ class _Lines:
         self.info = self.warning = self.error = self.critical = write
 
 
-class _Ear(logging.Handler):
+class _LibraryHandler(logging.Handler):
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
         """Pass it on."""
-        self._log.hear(record)
+        self._log.log_library(record)
 
 
 def _as_text(_logger: object, _method: str, event: Event) -> str:

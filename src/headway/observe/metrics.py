@@ -4,14 +4,30 @@ Only cheap, bounded metrics: no label names a part or a seller. Gauges are set f
 each scrape; counters count what this process did itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from threading import Lock
+from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+    start_http_server,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from headway.core.monitoring.calls import UNUSED, CallRecord
+from headway.core.catalog.listings import SellerId
+from headway.core.monitoring.calls import ANSWERED, UNUSED, CallRecord
+from headway.errors import ConfigError
+from headway.observe.logs import forget_call, name_call, name_failure
+
+if TYPE_CHECKING:
+    from headway.observe.traces import Traces
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 PREFIX = "headway_"
@@ -32,7 +48,7 @@ metrics are read by people who may not read everything.
   its own host alone unless `HEADWAY_METRICS_HOST` says more. The gauges come from the database, and
   any one `headway api` tells them for all.
 - Gauges are the same from every process that tells them: take the `max`, never the sum. Of counters
-  take the `sum`; they begin anew when a process does, as `rate` expects.
+  take the `sum`; they start at zero with the process, as `rate` expects.
 - A gauge that cannot be known is `NaN`, all of them while the database is down. In a demo, seconds
   are those of its clock.
 - `ended` is `answered`, or how the call failed: `failed` (5xx), `timed_out`, `unsent`,
@@ -79,12 +95,13 @@ GAUGES: Mapping[str, Spec] = {
     "pushes_day": _spec("Changes written to shops in the last 24 h."),
     "push_lag_seconds": _spec("From seen to written, in the last 24 h.", "quantile"),
     "changes_held": _spec("Changes that wait for a person."),
-    "failures": _spec("Failures that stand, by whom they are blamed on.", "blame"),
+    "failures": _spec("Current failures, by what caused them.", "blame"),
     "jobs": _spec("Jobs of accounts by how they stand.", "status"),
     "accounts_disconnected": _spec("Accounts that wait to be connected again, of those shown."),
     "sellers_at_quota": _spec("Sellers whose month's orders are used up, of those shown."),
     "quota_ratio": _spec("Share of a platform's day that is used or reserved.", "platform"),
     "permit_delay_seconds": _spec("How much longer the next permit takes than the pace explains."),
+    "tick_age_seconds": _spec("Seconds since the last round of the housekeeping."),
     "hour": _spec(
         "The last hour: calls and reads, failed ones, and what is overdue since.", "what"
     ),
@@ -192,3 +209,57 @@ def reference() -> str:
 def _row(name: str, spec: Spec) -> str:
     labels = ", ".join(f"`{label}`" for label in spec.labels)
     return f"| `{PREFIX}{name}` | {labels} | {spec.says} |"
+
+
+@contextmanager
+def exported(metrics: Metrics, host: str, port: int) -> Iterator[str]:
+    """Serve until the end; yield the address. Raises ConfigError where it cannot be had."""
+    try:
+        server, thread = start_http_server(port, addr=host, registry=metrics.own)
+    except OSError as error:
+        raise ConfigError(
+            f"no metrics on {host}:{port}: {error.strerror}; correct HEADWAY_METRICS_PORT or"
+            " HEADWAY_METRICS_HOST"
+        ) from None
+    try:
+        yield f"http://{host}:{server.server_port}/metrics"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class ProcessMetrics:
+    """Counts calls, API requests and rescued leases."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        # A process that stays and is to be traced sets this when it starts.
+        self.traces: Traces | None = None
+
+    def begun(self, call_id: str, seller: SellerId | None) -> None:
+        """Name the call in what this thread logs."""
+        name_call(call_id, seller)
+
+    def ended(self, call: CallRecord) -> None:
+        """Count and trace a call; one that was not made is not named any more."""
+        self.metrics.count_call(call)
+        if call.ended == UNUSED:
+            forget_call()
+            return
+        if call.ended != ANSWERED:
+            name_failure(call.ended)
+        if self.traces is not None:
+            self.traces.call(call)
+
+    def answered(
+        self, route: str | None, method: str, status: int, *, began_at: datetime, took_s: float
+    ) -> None:
+        """Count and trace a request to the API."""
+        self.metrics.count_request(route, method, status)
+        if self.traces is not None:
+            self.traces.request(route or UNKNOWN, method, status, began_at=began_at, took_s=took_s)
+
+    def rescued(self, what: str, count: int) -> None:
+        """Count leases that ran out."""
+        self.metrics.count_rescued(what, count)

@@ -109,12 +109,12 @@ class OtlpTraces:
         span.end(_ns(began_at + timedelta(seconds=took_s)))
 
 
-def open_traces(endpoint: str, *, wanted: bool) -> Traces | None:
+def open_traces(endpoint: str, *, enabled: bool) -> Traces | None:
     """Return where spans go, or None if tracing is off; raises ConfigError without the SDK.
 
     OpenTelemetry's own variables set the rest (headers, certificates).
     """
-    if not (endpoint or wanted):
+    if not (endpoint or enabled):
         return None
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
         raise ConfigError(

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headway.core.access import Need
-from headway.core.accounts.jobs import PlatformName
 from headway.operations.callers import Caller, OperatorCaller
-from headway.operations.inputs import Cursor, SellerQuery
+from headway.operations.inputs import Cursor, PlatformText, SellerQuery
 from headway.operations.jobs import JobLimit
 from headway.operations.operation import operation
 from headway.operations.pages import cut
+from headway.providers.registry import known_platform
 from headway.store.accounts.status import AccountView, SellerView
 from headway.store.limits.quotas import Budget
 
@@ -39,14 +39,17 @@ def accounts(
     caller: Caller,
     *,
     seller: SellerQuery = None,
-    platform: PlatformName | None = None,
+    platform: PlatformText | None = None,
     cursor: Cursor = None,
     limit: JobLimit = 100,
 ) -> AccountPage:
     """List accounts, those that need a person first."""
     now, queries = caller.now, caller.own.account_queries
     rows = queries.accounts(
-        user_id=caller.known(seller), platform=platform, limit=limit + 1, cursor=cursor
+        user_id=caller.known(seller),
+        platform=None if platform is None else known_platform(platform),
+        limit=limit + 1,
+        cursor=cursor,
     )
     shown, next_cursor = cut(rows, limit)
     sellers = queries.sellers(now, {account.user_id for account in shown})

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from headway.app.alert_metrics import alert_metrics_now, alert_metrics_of
+from headway.app.monitoring import alert_metrics_now, alert_metrics_of
+from headway.app.providers import token_prefixes
 from headway.core.access import Need
 from headway.core.monitoring.account_rules import TOKEN_NOTICE
 from headway.core.monitoring.alerts import Alert
@@ -45,7 +46,7 @@ def alert_metrics(caller: Caller, overview: Overview | None = None) -> AlertMetr
     overview = overview or status(caller)
     tokens = Credentials(app.pool).ending(
         overview.now + TOKEN_NOTICE,
-        client_id=app.settings.shopify_client_id,
+        prefixes=token_prefixes(app.settings),
         seller=caller.seller,
     )
     return alert_metrics_of(overview, pauses=standing, tokens=tokens)

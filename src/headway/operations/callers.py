@@ -23,9 +23,9 @@ class Caller:
     all rows: it is for what sellers share, such as places in the supplier queue.
     """
 
-    def __init__(self, app: App, principal: Principal, *, wall: Clock = REAL_TIME) -> None:
+    def __init__(self, app: App, principal: Principal, *, real_time: Clock = REAL_TIME) -> None:
         self.principal = principal
-        self.wall = wall
+        self.real_time = real_time
         self.shared = app.as_person(actor=principal.name)
         self.own = app.as_person(actor=principal.name, seller=principal.seller)
 
@@ -83,10 +83,10 @@ class OperatorCaller(Caller):
         return self.shared
 
 
-def caller_of(app: App, principal: Principal, *, wall: Clock = REAL_TIME) -> Caller:
+def caller_of(app: App, principal: Principal, *, real_time: Clock = REAL_TIME) -> Caller:
     """Return the caller that a principal is."""
     kind = OperatorCaller if principal.seller is None else SellerCaller
-    return kind(app, principal, wall=wall)
+    return kind(app, principal, real_time=real_time)
 
 
 def operator(app: App, actor: str) -> OperatorCaller:

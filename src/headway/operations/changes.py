@@ -7,6 +7,7 @@ from datetime import datetime
 from pydantic import model_validator
 
 from headway.core.access import Need
+from headway.core.catalog.review import Ruling
 from headway.errors import InvalidError
 from headway.operations.callers import Caller
 from headway.operations.inputs import (
@@ -23,7 +24,7 @@ from headway.operations.inputs import (
 from headway.operations.listing_search import for_each_listing
 from headway.operations.operation import operation
 from headway.operations.pages import cut
-from headway.store.catalog.review import HeldChange, Review, Ruling
+from headway.store.catalog.review import HeldChange, Review
 
 TAG = "deciding"
 ERRORS = (404,)

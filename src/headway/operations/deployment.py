@@ -8,13 +8,13 @@ from fastapi import Query
 
 from headway.core.access import Need
 from headway.core.catalog.listings import SupplierName
+from headway.core.timetable.day import DayTimetable
 from headway.operations.callers import Caller, OperatorCaller
 from headway.operations.inputs import Days
 from headway.operations.operation import operation
 from headway.operations.status import day_of, look
 from headway.store.monitoring.freshness import Freshness
 from headway.store.status import Overview
-from headway.store.timetable.hours import DayTimetable
 
 TAG = "overseeing"
 DAYS_SHOWN = 7.0

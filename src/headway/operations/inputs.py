@@ -15,9 +15,11 @@ from pydantic import (
     SecretStr,
 )
 
+from headway.core.accounts.jobs import PLATFORM_PATTERN, PlatformName
 from headway.core.catalog.intake import seller_of, sku_of
 from headway.core.catalog.listings import SellerId, Sku, SupplierName
 from headway.errors import InvalidError
+from headway.providers.registry import BUILT_IN_PLATFORMS
 from headway.store.cursors import CHARS_MAX
 
 SKUS_MAX = 1000
@@ -83,6 +85,14 @@ Skus = Annotated[list[SkuText], Field(min_length=1, max_length=SKUS_MAX)]
 SellerText = Annotated[SellerId, checked(seller_of), Field(examples=["acme"])]
 SupplierText = Annotated[
     SupplierName, Field(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN, examples=["east"])
+]
+PlatformText = Annotated[
+    PlatformName,
+    Field(
+        pattern=PLATFORM_PATTERN,
+        description=f"The platform: {', '.join(BUILT_IN_PLATFORMS)}, or one of an installed"
+        " plug-in; `headway providers` lists them.",
+    ),
 ]
 ReasonText = Annotated[
     str, Field(max_length=REASON_CHARS_MAX, pattern=PLAIN, examples=["yearly price list"])

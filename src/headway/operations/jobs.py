@@ -8,13 +8,14 @@ from typing import Annotated
 from fastapi import Query
 
 from headway.core.access import Need
-from headway.core.accounts.jobs import JobStatus, PlatformName
+from headway.core.accounts.jobs import JobStatus
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConflictError, NotFoundError
 from headway.operations.callers import Caller
-from headway.operations.inputs import Cursor, NamePath, SellerQuery
+from headway.operations.inputs import Cursor, NamePath, PlatformText, SellerQuery
 from headway.operations.operation import operation
 from headway.operations.pages import cut
+from headway.providers.registry import known_platform
 from headway.store.accounts.job_list import JobView, is_job_name
 from headway.store.accounts.job_rows import JobRows
 
@@ -48,7 +49,7 @@ def jobs(
     *,
     seller: SellerQuery = None,
     status: JobStatus | None = None,
-    platform: PlatformName | None = None,
+    platform: PlatformText | None = None,
     cursor: Cursor = None,
     limit: JobLimit = 50,
 ) -> JobPage:
@@ -58,7 +59,7 @@ def jobs(
     rows = caller.shared.account_queries.jobs(
         now,
         user_id=caller.known(seller),
-        platform=platform,
+        platform=None if platform is None else known_platform(platform),
         status=status,
         limit=limit + 1,
         cursor=cursor,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from headway.app import App
+from headway.app.supplier_queue import supplier_queue
 from headway.core.access import Need
 from headway.core.accounts.reasons import JobState
 from headway.core.catalog.listings import MAIN
@@ -169,7 +170,7 @@ def _no_harm(app: App) -> LawResult:
 
 def _row_policies(app: App) -> LawResult:
     findings = _both(LawChecks(app.pool).strays(app.clock.now()), JobLawChecks(app.pool).strays())
-    return _judge("L10", "walls", findings)
+    return _judge("L10", "isolation", findings)
 
 
 def _quota(app: App) -> LawResult:
@@ -202,7 +203,7 @@ def _reasons(app: App) -> LawResult:
     """Ask for the reason of both ends of every queue (L13)."""
     now = app.clock.now()
     sample = ListingPositions(app.pool).sample(now, supplier=app.supplier)
-    queue = app.supplier_queue(now)
+    queue = supplier_queue(app, now)
     mute = []
     for listing in sample:
         answer = reasons(listing, queue, now)

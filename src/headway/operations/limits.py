@@ -1,6 +1,6 @@
 """The limits of a deployment by display name, and how much of each is used.
 
-A name never holds an app's own id: `etsy:day`, `shopify:one.myshopify.com`, `boeing:east`.
+A name has the provider first, and never holds an app's own id: `PROVIDER:day`, `PROVIDER:SHOP`.
 """
 
 from collections.abc import Mapping, Sequence

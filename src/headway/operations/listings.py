@@ -9,10 +9,13 @@ from fastapi import Query
 from pydantic import Field, model_validator
 
 from headway.app import App
+from headway.app.supplier_queue import queue_ahead
 from headway.core.access import Need
 from headway.core.catalog.listings import Priority, SellerId, Sku
+from headway.core.catalog.price_history import SeriesPoint
 from headway.core.reasons import Explanation, ListingPosition
 from headway.core.timetable.policies.policy import PRIORITY_MAX
+from headway.core.timetable.slots import RequestedSlot
 from headway.engine.explain import in_shop, reasons
 from headway.operations.callers import Caller, OperatorCaller
 from headway.operations.changes import Decision, Rulings, ruled
@@ -29,9 +32,8 @@ from headway.operations.inputs import (
 )
 from headway.operations.listing_search import for_each_listing, raise_not_listed
 from headway.operations.operation import operation
-from headway.operations.outlook import queue_ahead
 from headway.store import cursors
-from headway.store.catalog.history import HistoryQueries, SeriesPoint
+from headway.store.catalog.history import HistoryQueries
 from headway.store.catalog.product_list import (
     ProductPage,
     ProductQueries,
@@ -42,7 +44,7 @@ from headway.store.catalog.products import Products
 from headway.store.catalog.suppliers import Suppliers
 from headway.store.status import RecentCall
 from headway.store.timetable.positions import ListingPositions
-from headway.store.timetable.slots import MovedSlot, RequestedSlot
+from headway.store.timetable.slots import MovedSlot
 from headway.store.timetable.triggers import Triggers
 
 TAG = "sync"

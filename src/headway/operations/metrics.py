@@ -41,6 +41,11 @@ def metric_values(
             "changes_held": front.held_count,
             "accounts_disconnected": sum(not shop.is_connected for shop in metrics.connections),
             "sellers_at_quota": sum(seller.orders >= seller.orders_max for seller in lane.sellers),
+            "tick_age_seconds": (
+                NAN
+                if metrics.ticked_at is None
+                else (metrics.now - metrics.ticked_at).total_seconds()
+            ),
             "permit_delay_seconds": metrics.hour.permit_wait_s,
         },
         by_label={
@@ -60,7 +65,7 @@ def metric_values(
                 "dead": lane.dead_count,
             },
             "quota_ratio": {
-                budget.platform.value: (budget.used + budget.reserved) / budget.limit
+                budget.platform: (budget.used + budget.reserved) / budget.limit
                 for budget in lane.budgets
             },
             **_alert_values(metrics),

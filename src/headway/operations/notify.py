@@ -8,7 +8,7 @@ from headway.config import Settings
 from headway.core.access import Need
 from headway.core.monitoring.alerts import Severity
 from headway.core.monitoring.messages import message_mark
-from headway.errors import ConfigError
+from headway.errors import ConflictError
 from headway.operations.callers import REAL_TIME, OperatorCaller
 from headway.operations.operation import operation
 
@@ -36,10 +36,10 @@ def send_test(caller: OperatorCaller) -> NotifyReport:
 
 
 def send_test_message(settings: Settings) -> NotifyReport:
-    """Send the message to each address of these settings; raises ConfigError if there is none."""
+    """Send the message to each address of these settings; raises ConflictError if there is none."""
     urls = notify_urls(settings)
     if not urls:
-        raise ConfigError("nobody is told of alerts: set HEADWAY_NOTIFY_URLS")
+        raise ConflictError("nobody is notified of alerts; set HEADWAY_NOTIFY_URLS")
     from headway.observe.notify import AppriseSender  # noqa: PLC0415 - slow to import
 
     sender, now = AppriseSender(urls), REAL_TIME.now()

@@ -1,11 +1,10 @@
-"""What an operation is: one typed function, and what a route, the document and a client need.
+"""An operation: one typed function, and what its route, its document and a client need.
 
     @operation("GET", "/api/sync/held", need=Need.READ, tag="deciding", errors=(404, 422))
     def held(caller: Caller, *, seller: SellerQuery = None, limit: Limit = 50) -> HeldPage: ...
 
-The function is called as it is by the command line and the pages. `web.routes` makes a FastAPI
-route of it, `cli.remote` a request to a server. The type of its caller says whose data it is about,
-and mypy rejects a seller where an operator is needed.
+Commands and pages call the function directly. `web.routes` makes a FastAPI route of it, and
+`cli.remote` a request to a server. mypy rejects a seller where the caller must be an operator.
 """
 
 import inspect
@@ -26,7 +25,11 @@ OK = 200
 
 @dataclass(frozen=True, eq=False)
 class ApiOperation(Generic[By_contra, Arguments, Result_co]):
-    """One operation; `errors` are the statuses it may answer beside those of every route."""
+    """One operation.
+
+    `errors` are the statuses it may answer beside those of every route. `shown_once`
+    is a field of its result that is a secret: it is null when the reply is replayed.
+    """
 
     function: Callable[Concatenate[By_contra, Arguments], Result_co]
     method: str
@@ -35,11 +38,12 @@ class ApiOperation(Generic[By_contra, Arguments, Result_co]):
     tag: str
     errors: tuple[int, ...]
     status: int
+    shown_once: str
 
     def __call__(
         self, caller: By_contra, *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result_co:
-        """Do it."""
+        """Call the function."""
         return self.function(caller, *args, **kwargs)
 
     @property
@@ -57,6 +61,7 @@ def operation(
     tag: str,
     errors: tuple[int, ...] = (),
     status: int = OK,
+    shown_once: str = "",
 ) -> Callable[
     [Callable[Concatenate[By_contra, Arguments], Result_co]],
     ApiOperation[By_contra, Arguments, Result_co],
@@ -69,14 +74,6 @@ def operation(
         first = next(iter(inspect.signature(function).parameters.values()))
         if first.annotation is not (OperatorCaller if need in FOR_OPERATORS else Caller):
             raise InvariantError(f"{method} {path}: {first} does not fit the need {need}")
-        return ApiOperation(
-            function=function,
-            method=method,
-            path=path,
-            need=need,
-            tag=tag,
-            errors=errors,
-            status=status,
-        )
+        return ApiOperation(function, method, path, need, tag, errors, status, shown_once)
 
     return declare

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from headway.core.access import Need
 from headway.core.catalog.listings import MAIN, SellerId, Sku
-from headway.core.pauses import Pause, PauseKind
+from headway.core.pauses import Pause, PauseKind, Resumed
 from headway.errors import ForbiddenError, InvalidError
 from headway.operations.callers import Caller
 from headway.operations.inputs import (
@@ -22,7 +22,7 @@ from headway.operations.inputs import (
 from headway.operations.listing_search import for_each_listing
 from headway.operations.operation import operation
 from headway.store.catalog.suppliers import Suppliers
-from headway.store.pauses import Pauses, Resumed
+from headway.store.pauses import Pauses
 
 TAG = "pausing"
 
@@ -70,8 +70,8 @@ class PauseBody(ResumeBody):
 def pauses(caller: Caller, *, seller: SellerQuery = None) -> PauseList:
     """List what is paused."""
     now = caller.now
-    standing = Pauses(caller.own.pool).standing(now, seller=caller.known(seller))
-    return PauseList(now=now, pauses=tuple(standing))
+    active = Pauses(caller.own.pool).active(now, seller=caller.known(seller))
+    return PauseList(now=now, pauses=tuple(active))
 
 
 @operation("POST", "/api/sync/pause", need=Need.WRITE, tag=TAG, errors=(404,))

@@ -43,7 +43,7 @@ SessionName = Annotated[
         min_length=1,
         max_length=NAME_CHARS_MAX,
         pattern=PLAIN,
-        description="Whose: a key's name, or the role of whoever came by a link.",
+        description="The name of a key, or the role that a login link gave.",
         examples=["acme-app"],
     ),
 ]
@@ -126,22 +126,22 @@ def keys(caller: OperatorCaller) -> KeyList:
     return KeyList(keys=tuple(_keys(caller).all_keys()))
 
 
-@operation("POST", "/api/keys", need=Need.OPERATE, tag=TAG, status=201)
+@operation("POST", "/api/keys", need=Need.OPERATE, tag=TAG, status=201, shown_once="key")
 def create_key(caller: OperatorCaller, body: KeyBody) -> NewKey:
     """Make a key; it is shown in this reply, and never again."""
     grant = _grant(body.name, body.role, body.seller, body.expires_at)
-    key, secret = _keys(caller).add_key(grant, now=caller.wall.now())
+    key, secret = _keys(caller).add_key(grant, now=caller.real_time.now())
     kept: dict[str, Any] = {
         attribute.name: getattr(key, attribute.name) for attribute in fields(key)
     }
     return NewKey(**kept, key=secret)
 
 
-@operation("POST", "/api/links", need=Need.OPERATE, tag=TAG, status=201)
+@operation("POST", "/api/links", need=Need.OPERATE, tag=TAG, status=201, shown_once="link")
 def create_link(caller: OperatorCaller, body: LoginLinkBody) -> LoginLink:
     """Make a link that logs one browser in, once."""
     grant = _grant(str(body.role), body.role, body.seller, None)
-    secret = _keys(caller).add_link(grant, expires_at=body.expires_at, now=caller.wall.now())
+    secret = _keys(caller).add_link(grant, expires_at=body.expires_at, now=caller.real_time.now())
     return LoginLink(
         link=f"{caller.app.settings.public_url.rstrip('/')}/login/{secret}",
         role=body.role,
@@ -153,7 +153,7 @@ def create_link(caller: OperatorCaller, body: LoginLinkBody) -> LoginLink:
 @operation("DELETE", "/api/keys/{key_id}", need=Need.OPERATE, tag=TAG, errors=ERRORS)
 def revoke_key(caller: OperatorCaller, key_id: NamePath) -> ApiKey:
     """Revoke a key, by its id, name or beginning, and end the sessions that it began."""
-    key = _keys(caller).revoke_key(key_id, now=caller.wall.now())
+    key = _keys(caller).revoke_key(key_id, now=caller.real_time.now())
     if key is None:
         raise NotFoundError(
             "no working key has this name, beginning or id; see: headway key list, or /api/keys"
@@ -164,13 +164,13 @@ def revoke_key(caller: OperatorCaller, key_id: NamePath) -> ApiKey:
 @operation("GET", "/api/sessions", need=Need.OPERATE, tag=TAG)
 def sessions(caller: OperatorCaller) -> SessionList:
     """List browsers that are logged in: who, since when, last seen, from where."""
-    return SessionList(sessions=tuple(_sessions(caller).live(now=caller.wall.now())))
+    return SessionList(sessions=tuple(_sessions(caller).live(now=caller.real_time.now())))
 
 
 @operation("DELETE", "/api/sessions", need=Need.OPERATE, tag=TAG, errors=ERRORS)
 def end_sessions(caller: OperatorCaller, name: SessionName) -> SessionList:
     """End all sessions of somebody, by the name that the audit shows."""
-    ended = _sessions(caller).end_named(name, now=caller.wall.now())
+    ended = _sessions(caller).end_named(name, now=caller.real_time.now())
     if not ended:
         raise NotFoundError(
             "nobody of this name is logged in; see: headway sessions, or /api/sessions"
@@ -181,7 +181,7 @@ def end_sessions(caller: OperatorCaller, name: SessionName) -> SessionList:
 @operation("DELETE", "/api/sessions/{session_id}", need=Need.OPERATE, tag=TAG, errors=ERRORS)
 def end_session(caller: OperatorCaller, session_id: NamePath) -> BrowserSession:
     """End a session; its browser must log in again."""
-    ended = _sessions(caller).end(session_id, now=caller.wall.now())
+    ended = _sessions(caller).end(session_id, now=caller.real_time.now())
     if ended is None:
         raise NotFoundError(
             "nobody is logged in under this id; see: headway sessions, or /api/sessions"

@@ -9,9 +9,10 @@ from typing import Annotated
 from pydantic import Field
 
 from headway.app import App
+from headway.app.supplier_queue import supplier_queue
 from headway.clock import fresh_id
 from headway.core.access import Need
-from headway.core.catalog.intake import ImportedPart, fate, read_at
+from headway.core.catalog.intake import ImportedPart, intake_message, read_at
 from headway.core.catalog.listings import SellerId, Sku
 from headway.errors import ConflictError, NotFoundError
 from headway.operations.callers import Caller
@@ -93,7 +94,7 @@ def published_batch(caller: Caller, batch_id: NamePath) -> PublishBatch:
 def _batch(
     app: App, batch_id: str, seller: SellerId, parts: Sequence[ImportedPart], now: datetime
 ) -> PublishBatch:
-    queue = app.supplier_queue(now)
+    queue = supplier_queue(app, now)
     expected = [read_at(part, queue, now) for part in parts]
     return PublishBatch(
         batch_id=batch_id,
@@ -109,7 +110,7 @@ def _batch(
                 place=part.place,
                 due_at=part.due_at,
                 expected_at=expected_at,
-                note=fate(part, expected_at, now),
+                note=intake_message(part, expected_at, now),
             )
             for part, expected_at in zip(parts, expected, strict=True)
         ),

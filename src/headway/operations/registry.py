@@ -8,6 +8,7 @@ from headway.operations import (
     changes,
     deployment,
     history,
+    imports,
     jobs,
     laws,
     limits,
@@ -15,6 +16,7 @@ from headway.operations import (
     notify,
     pauses,
     people,
+    providers,
     publishing,
     runs,
     shop_links,
@@ -25,8 +27,8 @@ from headway.operations import (
 from headway.operations.operation import ApiOperation
 
 NOUNS = (
-    deployment, listings, history, changes, pauses, publishing, accounts, jobs, shops, shop_links,
-    terms, suppliers, alerts, limits, laws, notify, runs, people,
+    deployment, listings, imports, history, changes, pauses, publishing, accounts, jobs, shops,
+    shop_links, terms, suppliers, providers, alerts, limits, laws, notify, runs, people,
 )  # fmt: skip
 OPERATIONS: tuple[ApiOperation[Any, Any, Any], ...] = tuple(
     declared

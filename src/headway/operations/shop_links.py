@@ -10,12 +10,13 @@ from headway.config import Settings
 from headway.core.access import Need
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import SellerId
-from headway.errors import ConfigError
+from headway.core.dispatch import STOREFRONT
+from headway.errors import ConfigError, ConflictError, InvalidError
 from headway.operations.callers import OperatorCaller
-from headway.operations.inputs import RequestBody, SellerText, example
+from headway.operations.inputs import PlatformText, RequestBody, SellerText, example
 from headway.operations.operation import operation
 from headway.operations.shops import TAG, ShopText
-from headway.store.accounts.connections import shop_domain
+from headway.providers.registry import find, known_platform, platform_role, platforms
 from headway.store.accounts.oauth_flows import OAuthFlow, OAuthFlows
 
 LINK_LIFE = timedelta(hours=1)
@@ -36,27 +37,29 @@ class ConnectLink:
 
 
 class LinkBody(RequestBody):
-    """The address of a Shopify shop, or `etsy`, which asks the person which shop."""
+    """A shop, or the name of a platform whose page asks the person which shop."""
 
     model_config = example({"shop": "acme.myshopify.com", "seller": "acme"})
     shop: ShopText
     seller: SellerText
+    platform: PlatformText = STOREFRONT
 
 
-@operation("POST", "/api/shops/link", need=Need.OPERATE, tag=TAG, status=201)
+@operation("POST", "/api/shops/link", need=Need.OPERATE, tag=TAG, status=201, shown_once="link")
 def connect_link(caller: OperatorCaller, body: LinkBody) -> ConnectLink:
     """Make a link where a shop's owner lets us in; it works once, for an hour."""
     app, settings = caller.app, caller.app.settings
-    is_etsy = body.shop == PlatformName.ETSY
-    platform = PlatformName.ETSY if is_etsy else PlatformName.SHOPIFY
-    domain = "" if is_etsy else shop_domain(body.shop)
+    platform, shop = _link_target(body)
     _require_set_up(settings, platform)
-    callback = redirect_uri(settings.public_url, platform)
+    try:
+        callback = redirect_uri(settings.public_url, platform)
+    except ConfigError as error:
+        raise ConflictError(str(error)) from None
     code, expires_at = fresh_secret(), caller.now + LINK_LIFE
     flow = OAuthFlow(
         platform=platform,
         user_id=body.seller,
-        shop=domain,
+        shop=shop,
         verifier=shared_vault(settings).encrypt(fresh_secret()),
     )
     OAuthFlows(app.pool).open(flow, link_code=code, expires_at=expires_at)
@@ -78,19 +81,31 @@ def redirect_uri(public_url: str, platform: PlatformName) -> str:
     return f"{public_url.rstrip('/')}/connect/{platform}/callback"
 
 
+def _link_target(body: LinkBody) -> tuple[PlatformName, str]:
+    """Return the platform and its shop, empty if the platform asks for it; raises InvalidError."""
+    asking = [
+        platform
+        for platform, role in platforms().items()
+        if role.consent is not None and role.consent.asks_for_shop
+    ]
+    if body.shop in asking:
+        return PlatformName(body.shop), ""
+    platform = known_platform(body.platform)
+    if platform in asking:
+        return platform, ""
+    role = platform_role(platform)
+    if role.consent is None:
+        raise InvalidError(f"{platform} has no page to let us in; connect the shop with a token")
+    return platform, role.shop_name(body.shop)
+
+
 def _require_set_up(settings: Settings, platform: PlatformName) -> None:
-    """Raise ConfigError with the names of the settings that are missing."""
-    of_platform = {
-        PlatformName.ETSY: {
-            "HEADWAY_ETSY_KEYSTRING": settings.etsy_keystring,
-            "HEADWAY_ETSY_SHARED_SECRET": settings.etsy_shared_secret.get_secret_value(),
-        },
-        PlatformName.SHOPIFY: {
-            "HEADWAY_SHOPIFY_CLIENT_ID": settings.shopify_client_id,
-            "HEADWAY_SHOPIFY_CLIENT_SECRET": settings.shopify_client_secret.get_secret_value(),
-        },
+    """Raise ConflictError with the names of the settings that are missing."""
+    needed = ("HEADWAY_PUBLIC_URL", *find(platform).settings)
+    # A plug-in checks its own settings when its page is opened.
+    values = {
+        name: getattr(settings, name.removeprefix("HEADWAY_").lower(), name) for name in needed
     }
-    needed = {"HEADWAY_PUBLIC_URL": settings.public_url, **of_platform[platform]}
-    missing = [name for name, value in needed.items() if not value]
+    missing = [name for name, value in values.items() if not value]
     if missing:
-        raise ConfigError(f"{' and '.join(missing)} must be set to connect a shop at {platform}")
+        raise ConflictError(f"{' and '.join(missing)} must be set to connect a shop at {platform}")

@@ -10,7 +10,7 @@ from headway.store.accounts.credentials import Credentials
 
 def keep_tokens(app: App, account: ConnectedShop, access: str, refresh: str | None) -> None:
     """Store the tokens that a person entered, encrypted."""
-    life = platform_role(account.platform).pasted_token_life
+    life = platform_role(account.platform).tokens.life
     store_tokens(
         Credentials(app.pool),
         shared_vault(app.settings),

@@ -8,17 +8,20 @@ from typing import Annotated
 from pydantic import Field
 
 from headway.app import App
+from headway.app.accounts import connect_account
 from headway.config import Settings
 from headway.core.access import Need
 from headway.core.accounts.jobs import PlatformName, Tier
 from headway.core.catalog.listings import SellerId, Wait
-from headway.errors import ConfigError, InvalidError, NotFoundError
+from headway.core.dispatch import STOREFRONT
+from headway.errors import ConfigError, ConflictError, InvalidError, NotFoundError
 from headway.operations.callers import Caller, OperatorCaller
 from headway.operations.inputs import (
     NAME_CHARS_MAX,
     PLAIN,
     Cursor,
     Limit,
+    PlatformText,
     ReasonText,
     RequestBody,
     Secret,
@@ -30,25 +33,28 @@ from headway.operations.inputs import (
 from headway.operations.operation import operation
 from headway.operations.pages import cut
 from headway.operations.shop_tokens import forget_tokens, keep_tokens
+from headway.providers.provider import TokenEntry
+from headway.providers.registry import known_platform, platform_role
 from headway.providers.tokens import is_usable
 from headway.store import cursors
 from headway.store.accounts.connections import (
     ConnectedShop,
     ConnectedShops,
     ShopTally,
-    shop_name,
 )
 from headway.store.accounts.warehouse import Warehouse, WrittenCounts
 
 TAG = "shops"
 GREET_S = 20.0
+# A seller has at most one account on a platform.
+ACCOUNTS_MAX = 100
 ShopText = Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN)]
 Text = Annotated[str, Field(max_length=NAME_CHARS_MAX, pattern=PLAIN)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShopView:
-    """A seller's shop; locations are None until they were read, and only Shopify's has a tally.
+    """A seller's shop; locations are None until they were read. Only the storefront has a tally.
 
     `unknown_locations` are those that stock is mapped to and the shop does not have.
     """
@@ -67,7 +73,7 @@ class ShopView:
     @property
     def cursor(self) -> str:
         """Where a list goes on after this one."""
-        return cursors.encode(self.seller, self.platform.value)
+        return cursors.encode(self.seller, self.platform)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +113,10 @@ class TierBody(RequestBody):
 
 
 class ConnectBody(RequestBody):
-    """A shop, whose it is, and its tokens. `owner` is Printify's account, if it has several shops.
+    """A shop, its seller, and its tokens.
 
-    With `check`, a Shopify shop is asked for its locations, which proves the token.
+    `owner` is the account that has several shops, where the platform's limit applies to that. With
+    `check`, the shop is asked for its locations, which proves the token.
     """
 
     model_config = example(
@@ -117,7 +124,7 @@ class ConnectBody(RequestBody):
     )
     shop: ShopText
     seller: SellerText
-    platform: PlatformName = PlatformName.SHOPIFY
+    platform: PlatformText = STOREFRONT
     access_token: Secret
     refresh_token: Secret | None = None
     owner: Text = ""
@@ -130,7 +137,7 @@ class DisconnectBody(RequestBody):
 
     model_config = example({"seller": "acme", "reason": "the shop is closed"})
     seller: SellerText
-    platform: PlatformName = PlatformName.SHOPIFY
+    platform: PlatformText = STOREFRONT
     reason: ReasonText = ""
 
 
@@ -153,7 +160,7 @@ def shops(
             reason=shop.reason,
             locations=None if shop.locations is None else tuple(sorted(shop.locations)),
             unknown_locations=_unknown_locations(caller.shared, shop),
-            tally=tallies[shop.user_id] if shop.platform is PlatformName.SHOPIFY else None,
+            tally=tallies[shop.user_id] if shop.platform == STOREFRONT else None,
             counts=warehouse.counts(shop.bare),
         )
         for shop in rows
@@ -181,17 +188,19 @@ def set_tier(caller: OperatorCaller, seller: SellerPath, body: TierBody) -> Tier
 @operation("POST", "/api/shops/connect", need=Need.OPERATE, tag=TAG)
 def connect(caller: OperatorCaller, body: ConnectBody) -> ShopConnection:
     """Connect a seller to a shop, or give the shop new tokens; they are kept encrypted."""
-    app, platform = caller.app, body.platform
-    name = shop_name(platform, body.shop)
+    app, platform = caller.app, known_platform(body.platform)
+    role = platform_role(platform)
+    name = role.shop_name(body.shop)
     access = body.access_token.get_secret_value()
     refresh = None if body.refresh_token is None else body.refresh_token.get_secret_value()
-    _check_tokens(app, platform, access, refresh)
-    owner_id = body.owner and shop_name(platform, body.owner)
-    if platform is PlatformName.PRINTIFY:
+    _check_tokens(app.settings, role.tokens, access, refresh)
+    owner_id = body.owner and role.shop_name(body.owner)
+    if role.has_owners:
         owner_id = owner_id or name
 
     def join() -> ConnectedShop:
-        return ConnectedShops(app.pool).connect(
+        return connect_account(
+            app.pool,
             body.seller,
             name,
             platform=platform,
@@ -203,7 +212,7 @@ def connect(caller: OperatorCaller, body: ConnectBody) -> ShopConnection:
     keep_tokens(app, join(), access, refresh)
     # A push or a pull that came in between found no token, and gave up.
     account = join()
-    if platform is PlatformName.SHOPIFY and body.check:
+    if platform == STOREFRONT and body.check:
         account = _greet(app, account)
     return ShopConnection(account=account, unknown_locations=_unknown_locations(app, account))
 
@@ -211,40 +220,30 @@ def connect(caller: OperatorCaller, body: ConnectBody) -> ShopConnection:
 @operation("POST", "/api/shops/disconnect", need=Need.OPERATE, tag=TAG, errors=(404,))
 def disconnect(caller: OperatorCaller, body: DisconnectBody) -> ConnectedShop:
     """Stop reading and writing a seller's shop, and forget its tokens."""
-    app = caller.app
-    _require_connected(app, body.seller, body.platform)
+    app, platform = caller.app, known_platform(body.platform)
+    _require_connected(app, body.seller, platform)
     account = ConnectedShops(app.pool).disconnect(
         body.seller,
         body.reason or "disconnected by a person",
-        platform=body.platform,
+        platform=platform,
         now=caller.now,
     )
     forget_tokens(app, account)
     return account
 
 
-def _check_tokens(app: App, platform: PlatformName, access: str, refresh: str | None) -> None:
-    """Raise InvalidError or ConfigError if a token is missing, or could not be used."""
-    settings = app.settings
+def _check_tokens(settings: Settings, entry: TokenEntry, access: str, refresh: str | None) -> None:
+    """Raise InvalidError or ConflictError if a token is missing, or could not be used."""
     if not all(is_usable(token) for token in (access, refresh) if token is not None):
         raise InvalidError("access_token, refresh_token: a token is one word, on one line")
-    if platform is PlatformName.ETSY and refresh is None:
-        raise InvalidError("refresh_token: Etsy's access tokens live an hour, so it is needed")
-    if platform is PlatformName.PRINTIFY and refresh is not None:
-        raise InvalidError("a personal token of Printify lives a year and is not refreshed")
-    require_app(settings, platform, has_refresh=refresh is not None)
-
-
-def require_app(settings: Settings, platform: PlatformName, *, has_refresh: bool) -> None:
-    """Raise ConfigError if tokens of this platform need an app that is not in the settings."""
-    if platform is PlatformName.ETSY and not settings.etsy_keystring:
-        raise ConfigError("Etsy's tokens work only with HEADWAY_ETSY_KEYSTRING; set it")
-    can_refresh = settings.shopify_client_id and settings.shopify_client_secret
-    if platform is PlatformName.SHOPIFY and has_refresh and not can_refresh:
-        raise ConfigError(
-            "a refresh token works only with HEADWAY_SHOPIFY_CLIENT_ID and"
-            " HEADWAY_SHOPIFY_CLIENT_SECRET; set both"
-        )
+    if entry.refresh_required and refresh is None:
+        raise InvalidError(f"refresh_token: {entry.refresh_required}, so it is needed")
+    if entry.refresh_refused and refresh is not None:
+        raise InvalidError(entry.refresh_refused)
+    try:
+        entry.check_app(settings, refresh is not None)
+    except ConfigError as error:
+        raise ConflictError(str(error)) from None
 
 
 def _greet(app: App, account: ConnectedShop) -> ConnectedShop:
@@ -264,7 +263,7 @@ def _greet(app: App, account: ConnectedShop) -> ConnectedShop:
 
 def _require_connected(app: App, seller: SellerId, platform: PlatformName) -> None:
     """Raise NotFoundError if all the seller's shops are on other platforms."""
-    accounts = app.account_queries.accounts(user_id=seller, limit=len(PlatformName))
+    accounts = app.account_queries.accounts(user_id=seller, limit=ACCOUNTS_MAX)
     others = sorted({account.platform for account in accounts})
     if others and platform not in others:
         raise NotFoundError(

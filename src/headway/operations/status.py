@@ -4,10 +4,12 @@ from datetime import datetime
 
 from headway.app import App
 from headway.app.providers import shop_limit
+from headway.app.supplier_queue import supplier_queue
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.rules import Resource
+from headway.core.timetable.day import DayTimetable
 from headway.store.status import Overview, overview
-from headway.store.timetable.hours import DayTimetable, TimetableQueries
+from headway.store.timetable.hours import TimetableQueries
 
 HOUR_MIN = 60
 
@@ -28,7 +30,7 @@ def look(app: App, *, seller: SellerId | None = None, seller_app: App | None = N
         now,
         supplier=app.supplier,
         limit_key=app.limit_key,
-        queue=lambda pool: app.supplier_queue(now, pool=pool, status=status),
+        queue=lambda pool: supplier_queue(app, now, pool=pool, status=status),
         slack=app.rule.seat_rule.slack,
         minute_limit=app.settings.rate_limit,
         resource_of=resource_of,

@@ -10,11 +10,13 @@ from pydantic import Field
 
 from headway.app import App
 from headway.app.providers import context_of, kind_of, main_entry, role_of, supplier_key
+from headway.app.supplier_queue import supplier_queue
 from headway.app.suppliers import add_supplier as keep_supplier
 from headway.app.suppliers import remove_supplier as forget_supplier
 from headway.core.access import Need
 from headway.core.catalog.intake import supplier_named
 from headway.core.catalog.listings import MAIN, LimitKey, SellerId, SupplierName
+from headway.core.dispatch import SUPPLIER
 from headway.core.pauses import Pause, longest
 from headway.core.timetable.next_call import next_call
 from headway.errors import ConflictError
@@ -57,7 +59,7 @@ EXAMPLE = {
     "client_id": "7f3a-east",
     "username": "parts@acme.example",
     "url": "https://api.example.com",
-    "kind": "boeing",
+    "kind": SUPPLIER,
 }
 
 
@@ -214,7 +216,7 @@ def worst_suppliers(caller: OperatorCaller, *, limit: int) -> SupplierStatuses:
         names = queries.worst(every, limit=limit)
         chosen = {limit_key: row for limit_key, row in every.items() if row.name in names}
         views = queries.views(chosen, now)
-        pauses = Pauses(lent).standing(now)
+        pauses = Pauses(lent).active(now)
     # Only now: waiting for a second connection while others do the same could deadlock.
     statuses = [_status(app, view, pauses) for view in views]
     statuses.sort(key=lambda status: names.index(status.view.name))
@@ -222,11 +224,11 @@ def worst_suppliers(caller: OperatorCaller, *, limit: int) -> SupplierStatuses:
 
 
 def _status(app: App, view: SupplierView, pauses: Sequence[Pause]) -> SupplierStatus:
-    pause = longest(pause for pause in pauses if pause.stops_line(view.name))
+    pause = longest(pause for pause in pauses if pause.stops_queue(view.name))
     if pause is not None:
         return SupplierStatus(view=view, pause=pause, leaves_at=None)
     now = app.clock.now()
-    queue = app.for_supplier(view.name).supplier_queue(now)
+    queue = supplier_queue(app.for_supplier(view.name), now)
     return SupplierStatus(view=view, pause=None, leaves_at=next_call(queue, now).leaves_at)
 
 

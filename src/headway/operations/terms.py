@@ -9,10 +9,10 @@ from pydantic import Field
 
 from headway.core.access import Need
 from headway.core.catalog.listings import SellerId
+from headway.core.catalog.terms import TERMS
 from headway.operations.callers import Caller, OperatorCaller
 from headway.operations.inputs import RequestBody, SellerPath, example
 from headway.operations.operation import operation
-from headway.store.catalog.sellers import TERMS
 
 TAG = "shops"
 PATH = "/api/sellers/{seller:path}/terms"

@@ -20,6 +20,7 @@ from headway.errors import (
     ProviderError,
     ThrottledError,
     TimedOutError,
+    TooLargeError,
     TransientError,
     UnauthorizedError,
     UnreadableError,
@@ -183,9 +184,7 @@ def _read(
                 if is_error:
                     break
                 megabytes = bytes_max // 1_000_000
-                raise UnreadableError(
-                    f"{provider} sent more than {megabytes} MB", provider=provider
-                )
+                raise TooLargeError(f"{provider} sent more than {megabytes} MB", provider=provider)
             write(chunk)
             if clock.monotonic() > deadline_s:
                 raise httpx.ReadTimeout("the call's deadline has passed")

@@ -9,18 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 import httpx
 
 from headway.clock import Clock
-from headway.core.accounts.jobs import Account, DataKind
+from headway.core.accounts.jobs import Account, DataKind, PlatformName
 from headway.core.accounts.pagination import Paginator
+from headway.core.accounts.webhooks import Webhook, read_payload
 from headway.core.catalog.listings import LimitKey
 from headway.core.catalog.storefront import PriceWrite, Shop
 from headway.core.limits.transitions import Resource
 from headway.errors import ConfigError
 from headway.providers.oauth import OAuthClient
+from headway.providers.shops import plain_name
 from headway.providers.token_store import TokenStore
 from headway.providers.vault import Vault
 
@@ -35,6 +37,16 @@ class ProviderRole(StrEnum):
     PLATFORM = "platform"
 
 
+class ClientArguments(TypedDict):
+    """The arguments that every client of a shop, an account or a supplier takes."""
+
+    token_store: TokenStore
+    vault: Vault
+    clock: Clock
+    timeout_s: float
+    transport: httpx.BaseTransport | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderContext:
     """What a deployment hands to a provider when a client is made.
@@ -44,9 +56,19 @@ class ProviderContext:
 
     settings: Any
     clock: Clock
-    shelf: TokenStore
+    token_store: TokenStore
     open_vault: Callable[[], Vault]
     transport: httpx.BaseTransport | None = None
+
+    def client_arguments(self, *, timeout_s: float) -> ClientArguments:
+        """Return the arguments that every client takes; opens the vault."""
+        return {
+            "token_store": self.token_store,
+            "vault": self.open_vault(),
+            "clock": self.clock,
+            "timeout_s": timeout_s,
+            "transport": self.transport,
+        }
 
 
 class SupplierEntry(Protocol):
@@ -148,14 +170,17 @@ class StorefrontRole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookRole:
-    """How webhooks are verified, and the setting that holds their secret.
+    """How webhooks are verified and parsed, and the setting that holds their secret.
 
     `is_signed` gets the secret, the headers in lower case, the body as it came and the time.
+    `parse` gets the platform, the headers in lower case and the JSON object in the body; it raises
+    RequestError.
     """
 
     setting: str
     secret: Callable[[Any], str]
     is_signed: Callable[[str, Mapping[str, str], bytes, datetime], bool]
+    parse: Callable[[PlatformName, Mapping[str, str], Mapping[str, Any]], Webhook]
 
     def check_secret(self, secret: str) -> None:
         """Raise ConfigError if there is no secret to verify webhooks with."""
@@ -167,26 +192,63 @@ class WebhookRole:
         self.check_secret(secret)
         return self.is_signed(secret, headers, body, now)
 
+    def read(self, platform: PlatformName, headers: Mapping[str, str], body: bytes) -> Webhook:
+        """Return what a verified delivery means; raises RequestError."""
+        return self.parse(platform, headers, read_payload(body))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenEntry:
+    """Which tokens a person enters to connect an account.
+
+    `refresh_required` says why a refresh token must be entered, `refresh_refused` why it must not.
+    `check_app` gets the settings and whether there is a refresh token; it raises ConfigError if
+    the tokens need an app that is not in the settings. The access token expires after `life`, if
+    that is known.
+    """
+
+    refresh_required: str = ""
+    refresh_refused: str = ""
+    check_app: Callable[[Any, bool], None] = lambda *_: None
+    life: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsentRole:
+    """How sellers connect a shop on the platform's own page.
+
+    `asks_for_shop` if the page asks which shop. `callback_shop` returns the shop that a signed
+    callback names, None if the signature is wrong.
+    """
+
+    open: Callable[[ProviderContext], OAuthClient]
+    asks_for_shop: bool = False
+    callback_shop: Callable[[Any, Mapping[str, str]], str | None] | None = None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformRole:
-    """How a seller's account is read.
+    """How a seller's account is connected and read.
 
-    `own_limit` is the limit that binds one account alone, `day` the name of the daily quota that
-    all accounts share. `callback_shop` returns the shop that a signed OAuth callback names, None if
-    the signature is wrong. Tokens that a person enters expire after `pasted_token_life`, if known.
+    `kinds` are the kinds of its jobs. `shop_name` returns a shop's name, however a person wrote it;
+    it raises InvalidError. Tokens are stored under `token_key`, which begins with the platform and
+    ends with the shop, after a colon each. `own_limit` is the limit that binds one account alone,
+    `day` the name of the daily quota that all accounts share. `has_owners` if that own limit binds
+    an owner of several shops; `counts_errors` if the platform blocks clients with too many errors.
     """
 
     open: Callable[[ProviderContext, Account], Any]
     paginator_of: Callable[..., Paginator]
     kinds: tuple[DataKind, ...]
     token_key: Callable[[Any, str], LimitKey]
+    shop_name: Callable[[str], str] = plain_name
     own_limit: Callable[[Any, Account, float], Resource | None] = lambda *_: None
     day: str | None = None
-    oauth: Callable[[ProviderContext], OAuthClient] | None = None
-    callback_shop: Callable[[Any, Mapping[str, str]], str | None] | None = None
+    has_owners: bool = False
+    counts_errors: bool = False
+    tokens: TokenEntry = field(default_factory=TokenEntry)
+    consent: ConsentRole | None = None
     webhooks: WebhookRole | None = None
-    pasted_token_life: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,14 @@ A plug-in that cannot be loaded is listed as broken with the reason; the others 
 """
 
 import functools
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 from headway import __version__
-from headway.errors import ConfigError
+from headway.core.accounts.jobs import PLATFORM_PATTERN, PlatformName
+from headway.errors import ConfigError, InvalidError
 from headway.providers.boeing.provider import BOEING
 from headway.providers.etsy.provider import ETSY
 from headway.providers.feed.provider import FEED
@@ -23,6 +25,7 @@ OURS = "built in"
 BUILT_IN: Mapping[str, Provider] = {
     provider.name: provider for provider in (BOEING, FEED, SHOPIFY, ETSY, PRINTIFY)
 }
+BUILT_IN_PLATFORMS = tuple(name for name, provider in BUILT_IN.items() if provider.platform)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,29 @@ def supplier_role(name: str) -> SupplierRole:
     if role is None:
         raise ConfigError(f"{name} is not a supplier; see: headway providers")
     return role
+
+
+def platforms() -> Mapping[PlatformName, PlatformRole]:
+    """Return how the accounts of every platform are read: the built-in ones first."""
+    return {
+        PlatformName(registered.provider.name): registered.provider.platform
+        for registered in installed().providers.values()
+        if registered.provider.platform is not None
+    }
+
+
+def known_platform(name: str) -> PlatformName:
+    """Return the name of a platform; raises InvalidError that lists the known ones."""
+    if name not in platforms():
+        known = ", ".join(platforms())
+        raise InvalidError(f"platform: {name} is not a platform; the platforms are {known}")
+    return PlatformName(name)
+
+
+def platform_title(name: PlatformName) -> str:
+    """Return a platform's own spelling of its name, also if its plug-in was removed."""
+    registered = installed().providers.get(name)
+    return name.capitalize() if registered is None else registered.provider.title
 
 
 def platform_role(name: str) -> PlatformRole:
@@ -145,6 +171,8 @@ def _check(provider: Provider, plugin: EntryPoint, taken: Mapping[str, Registere
     """Raise ConfigError if a plug-in's record does not fit the others."""
     if provider.name != plugin.name:
         raise ConfigError(f"its record is called {provider.name}, its entry point {plugin.name}")
+    if not re.fullmatch(PLATFORM_PATTERN, provider.name):
+        raise ConfigError(f"the name {provider.name!r} does not match {PLATFORM_PATTERN}")
     if not provider.roles:
         raise ConfigError(f"the provider {provider.name} plays no role")
     if provider.name in taken:

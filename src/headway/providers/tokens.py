@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headway.clock import Clock, fresh_id
-from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import LimitKey
 from headway.errors import ConflictError, InvalidError, TransientError, UnreadableError
 from headway.providers.token_store import TokenStore
@@ -164,7 +163,7 @@ def replaced(provider: str) -> TransientError:
     return TransientError(text, provider=provider, status=401)
 
 
-def token_key(platform: PlatformName, shop: str) -> LimitKey:
+def token_key(platform: str, shop: str) -> LimitKey:
     """Return the name under which the tokens of a shop are kept; Shopify's are kept per app."""
     return LimitKey(f"{platform}:shop:{shop}")
 

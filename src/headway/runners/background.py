@@ -24,19 +24,19 @@ LEASE = timedelta(seconds=30)
 REPORT_S, LOOK_S = 1.0, 5.0
 # A busy machine needs some seconds to drop a throw-away database.
 END_S = 20.0
-ERROR_CHARS_MAX, SAID_CHARS_MAX = 500, 10_000
+ERROR_CHARS_MAX, OUTPUT_CHARS_MAX = 1_000, 10_000
 
 
 class BackgroundRuns:
     """Works out one run after the other in a thread, as long as the server lives."""
 
     def __init__(
-        self, runs: Runs, *, environ: Mapping[str, str] | None = None, wall: Clock | None = None
+        self, runs: Runs, *, environ: Mapping[str, str] | None = None, clock: Clock | None = None
     ) -> None:
         self._runs = runs
         self._environ = environ
         # A process takes real time, whatever clock the engine runs on.
-        self._wall = wall or SystemClock()
+        self._clock = clock or SystemClock()
         self._owner = f"{os.getpid()}:{fresh_id()}"
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -61,13 +61,13 @@ class BackgroundRuns:
         while not self._stopping.is_set():
             self._wake.clear()
             try:
-                run = self._runs.claim(self._owner, lease=LEASE, now=self._wall.now())
+                run = self._runs.claim(self._owner, lease=LEASE, now=self._clock.now())
                 if run is not None:
                     self._carry_out(run)
                     continue
             except HeadwayError:
                 pass  # without a database there is nothing to do or report
-            self._wall.sleep(LOOK_S, self._wake)
+            self._clock.sleep(LOOK_S, self._wake)
 
     def _carry_out(self, run: Run) -> None:
         with keeping_interrupts():
@@ -91,21 +91,21 @@ class BackgroundRuns:
             output.finish()
         if is_wanted:
             answer = output.answer(child.returncode)
-            self._runs.finish(run.id, self._owner, **answer, now=self._wall.now())
+            self._runs.finish(run.id, self._owner, **answer, now=self._clock.now())
 
     def _watch(self, run: Run, child: "subprocess.Popen[str]", output: "_ChildOutput") -> bool:
         """Report progress until the child ends; return True if its result is still needed."""
         while child.poll() is None:
             if self._stopping.is_set():
                 error = "the server was stopped; ask again"
-                self._runs.finish(run.id, self._owner, error=error, now=self._wall.now())
+                self._runs.finish(run.id, self._owner, error=error, now=self._clock.now())
                 return False
-            now = self._wall.now()
+            now = self._clock.now()
             if not self._runs.report(run.id, self._owner, output.progress, lease=LEASE, now=now):
                 return False
             # A wake-up means that the child has ended, or that some run was canceled.
             self._wake.clear()
-            self._wall.sleep(REPORT_S, self._wake)
+            self._clock.sleep(REPORT_S, self._wake)
         return True
 
 
@@ -138,8 +138,8 @@ class _ChildOutput:
         if isinstance(result, dict) and "error" in result and "exit_code" in result:
             return {"error": str(result["error"])[:ERROR_CHARS_MAX], "exit_code": code}
         if result is not None and code in {0, 1}:
-            text = "\n".join(self._lines)[:SAID_CHARS_MAX]
-            return {"result": result, "said": text, "exit_code": code}
+            text = "\n".join(self._lines)[:OUTPUT_CHARS_MAX]
+            return {"result": result, "message": text, "exit_code": code}
         last = self._lines[-1][:ERROR_CHARS_MAX] if self._lines else f"it ended with code {code}"
         return {"error": last, "exit_code": code}
 

@@ -10,16 +10,16 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from headway.config import Settings
-from headway.core.accounts.jobs import PlatformName
 from headway.core.dispatch import STOREFRONT, SUPPLIER, Verb
 from headway.errors import BrokerError, ConfigError
+from headway.providers.registry import platforms
 
 TICK_QUEUE = "tick"
 QUEUES = (
     TICK_QUEUE,
     f"{Verb.FETCH}.{SUPPLIER}",
     f"{Verb.PUSH}.{STOREFRONT}",
-    *(f"{Verb.PULL}.{platform}" for platform in PlatformName),
+    *(f"{Verb.PULL}.{platform}" for platform in platforms()),
 )
 # After this time Redis redelivers what was not acknowledged. No step lasts as long, no message
 # waits as long for its time, and a redelivered message finds a dispatch lease with a new fence.

@@ -160,7 +160,7 @@ def send_by(celery: Celery, dispatch_lease: DispatchLease, wait_s: float) -> Non
 
 
 class _Worker(Worker):  # type: ignore[misc]
-    """Celery's worker without its banner, its logging and its hands on our signals."""
+    """Celery's worker without its banner, its logging and its signal handlers."""
 
     def setup_logging(self, colorize: bool | None = None) -> bool:  # noqa: ARG002, FBT001 - as Celery calls it
         return True

@@ -18,7 +18,7 @@ START = (
     "if sys.platform == 'linux':\n"
     "    ctypes.CDLL(None).prctl(1, int(sys.argv[2]), 0, 0, 0)\n"
     "if os.getppid() != int(sys.argv[1]):\n"
-    "    sys.exit('whoever started it died')\n"
+    "    sys.exit('its parent process has ended')\n"
     "del sys.argv[1:3]\n"
     "from headway.cli import main\n"
     "sys.exit(main())\n"

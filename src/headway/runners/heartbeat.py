@@ -14,19 +14,19 @@ STOP_S = 5.0
 
 
 @contextmanager
-def present(processes: Processes, presence: Presence, wall: Clock) -> Iterator[None]:
+def present(processes: Processes, presence: Presence, clock: Clock) -> Iterator[None]:
     """Store a heartbeat of this process every half minute, and remove it at the end."""
     stopping = threading.Event()
 
     def work() -> None:
         while not stopping.is_set():
-            wall.sleep(EVERY_S, stopping)
+            clock.sleep(EVERY_S, stopping)
             # Without a database no heartbeat can be stored; try again later.
             with contextlib.suppress(HeadwayError):
                 if not stopping.is_set():
-                    processes.see(presence, wall)
+                    processes.see(presence, clock)
 
-    processes.see(presence, wall)
+    processes.see(presence, clock)
     thread = threading.Thread(target=work, name="presence", daemon=True)
     thread.start()
     try:

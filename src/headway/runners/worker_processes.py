@@ -26,13 +26,13 @@ class WorkerProcesses:
         options: Sequence[str],
         environ: Mapping[str, str],
         report: Report,
-        wall: Clock | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._options = options
         self._environ = dict(environ)
         self._report = report
         # Processes live in real time, whatever clock they work on.
-        self._wall = wall or SystemClock()
+        self._clock = clock or SystemClock()
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._processes: dict[str, subprocess.Popen[str]] = {}
@@ -54,16 +54,16 @@ class WorkerProcesses:
             self._stopping.set()
             for process in self._processes.values():
                 process.terminate()
-        give_up_s = self._wall.monotonic() + END_S
+        give_up_s = self._clock.monotonic() + END_S
         for thread in self._threads:
             if thread.is_alive():
-                thread.join(max(0.0, give_up_s - self._wall.monotonic()))
+                thread.join(max(0.0, give_up_s - self._clock.monotonic()))
         for process in self._processes.values():
             process.kill()
             process.wait()
 
     @property
-    def said(self) -> Sequence[tuple[str, str]]:
+    def lines(self) -> Sequence[tuple[str, str]]:
         """The last output line of each process, by name."""
         return tuple(self._last_lines.items())
 
@@ -71,7 +71,7 @@ class WorkerProcesses:
         """Start a process, and restart it when it has died, until stopped."""
         again_s = AGAIN_S
         while (process := self._start(name)) is not None:
-            began_s = self._wall.monotonic()
+            began_s = self._clock.monotonic()
             assert process.stdout is not None
             with contextlib.suppress(ValueError, OSError), process.stdout:
                 for line in process.stdout:
@@ -79,10 +79,10 @@ class WorkerProcesses:
             code = process.wait()
             if self._stopping.is_set():
                 return
-            is_settled = self._wall.monotonic() - began_s >= SETTLED_S
+            is_settled = self._clock.monotonic() - began_s >= SETTLED_S
             again_s = AGAIN_S if is_settled else again_s
             self._show(name, f"{_ended(code)}; it is started again in {again_s:g} s")
-            self._wall.sleep(again_s, self._stopping)
+            self._clock.sleep(again_s, self._stopping)
             again_s = min(2 * again_s, AGAIN_S_MAX)
 
     def _start(self, name: str) -> "subprocess.Popen[str] | None":

@@ -1,7 +1,6 @@
-"""Cursors: where the reader of a long list goes on, as one word that fits an address.
+"""Cursors: the place where the next page of a list begins, as one word that fits a URL.
 
-A cursor holds what the last row was sorted by. It is opaque, not secret: whatever it names, a
-reader sees no more than without it.
+A cursor contains the sort values of the last row. It is opaque, not secret: it gives no access.
 """
 
 import base64
@@ -14,7 +13,7 @@ from headway.errors import InvalidError
 
 CHARS_MAX = 4000
 BIGINT_MAX = 2**63 - 1
-STRANGE = "cursor: it was not given by this list; begin without one"
+INVALID = "cursor: it belongs to another list; begin without one"
 
 Part = str | int | datetime | None
 
@@ -30,7 +29,7 @@ def decode(cursor: str, *kinds: type | tuple[type, ...]) -> tuple[Any, ...]:
     """Decode the parts, each of its type; raise InvalidError if the cursor is invalid."""
     parts = _parts(cursor)
     if len(parts) != len(kinds) or not all(map(isinstance, parts, kinds)):
-        raise InvalidError(STRANGE)
+        raise InvalidError(INVALID)
     return tuple(parts)
 
 
@@ -38,19 +37,19 @@ def name(cursor: str) -> str:
     """Return the first part, by which a list knows its own; raises InvalidError."""
     first, *_ = [*_parts(cursor), None]
     if not isinstance(first, str):
-        raise InvalidError(STRANGE)
+        raise InvalidError(INVALID)
     return first
 
 
 def _parts(cursor: str) -> list[Part]:
     if len(cursor) > CHARS_MAX:
-        raise InvalidError(STRANGE)
+        raise InvalidError(INVALID)
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         decoded = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
         return [_part(part) for part in decoded] if isinstance(decoded, list) else []
     except (ValueError, binascii.Error, OverflowError, RecursionError, TypeError, KeyError):
-        raise InvalidError(STRANGE) from None
+        raise InvalidError(INVALID) from None
 
 
 def _part(value: Any) -> Part:  # noqa: ANN401 - JSON's word for anything

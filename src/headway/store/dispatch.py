@@ -10,17 +10,18 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from headway.clock import Clock
-from headway.core.dispatch import Carried, DispatchLease, Subject, Verb, subject_of
-from headway.store.pool import Pool, guarded
+from headway.core.dispatch import DispatchLease, Subject, Verb, WorkerState, subject_of
+from headway.store.pool import Pool
+from headway.store.queries import Queries
 
-CARRIED: TypeAdapter[Carried] = TypeAdapter(Carried)
+STATE: TypeAdapter[WorkerState] = TypeAdapter(WorkerState)
 NOW = "coalesce(%(now)s::timestamptz, clock_timestamp())"
 
 # In one order, so that two callers that take many at once do not deadlock.
 TAKE = f"""
 INSERT INTO dispatch_leases AS lease (verb, subject, until)
 SELECT verb, subject, {NOW} + %(life)s
-FROM unnest(%(verbs)s::text[], %(subjects)s::text[]) AS wanted (verb, subject)
+FROM unnest(%(verbs)s::text[], %(subjects)s::text[]) AS requested (verb, subject)
 ORDER BY verb, subject
 ON CONFLICT (verb, subject) DO UPDATE SET until = excluded.until WHERE lease.until <= {NOW}
 RETURNING verb, subject, fence
@@ -60,11 +61,11 @@ def is_resting(verb: Verb, subject: str) -> str:
     AND lease.subject = {subject} AND lease.until > %(now)s)"""
 
 
-class DispatchLeases:
+class DispatchLeases(Queries):
     """Table `dispatch_leases` behind the engine's port."""
 
     def __init__(self, pool: Pool, clock: Clock) -> None:
-        self._pool = pool
+        super().__init__(pool)
         self._clock = clock
 
     def take(self, subjects: Sequence[Subject], *, life: timedelta) -> list[DispatchLease]:
@@ -81,24 +82,21 @@ class DispatchLeases:
         if not rows:
             return None
         ((fence, state),) = rows
-        return DispatchLease(subject=dispatch_lease.subject, fence=fence, carried=_read(state))
+        return DispatchLease(subject=dispatch_lease.subject, fence=fence, state=_read(state))
 
     def keep(self, dispatch_leases: Collection[DispatchLease], *, life: timedelta) -> int:
         """Extend leases; return how many are still held."""
         values = _columns([lease.subject for lease in dispatch_leases])
         fences = [lease.fence for lease in dispatch_leases]
-        with guarded(), self._pool.connection() as connection:
-            bound = {**values, "fences": fences, "life": life, "now": self._now()}
-            return connection.execute(KEEP, bound).rowcount
+        return self._write(KEEP, {**values, "fences": fences, "life": life, "now": self._now()})
 
     def rest(
-        self, dispatch_lease: DispatchLease, *, wait: timedelta, carried: Carried | None = None
+        self, dispatch_lease: DispatchLease, *, wait: timedelta, state: WorkerState | None = None
     ) -> bool:
         """Release a lease until then, with state to carry over; return False if it was lost."""
-        state = None if carried is None else CARRIED.dump_json(carried).decode()
-        with guarded(), self._pool.connection() as connection:
-            values = {**_key(dispatch_lease), "wait": wait, "carried": state, "now": self._now()}
-            return connection.execute(REST, values).rowcount > 0
+        dumped = None if state is None else STATE.dump_json(state).decode()
+        values = {**_key(dispatch_lease), "wait": wait, "carried": dumped, "now": self._now()}
+        return self._write(REST, values) > 0
 
     def waking(self, *, limit: int) -> list[Subject]:
         """Return due leases with carried state, the longest due first."""
@@ -115,12 +113,10 @@ class DispatchLeases:
 
     def forget(self, before: datetime) -> int:
         """Delete leases that were not used since then; return how many."""
-        with guarded(), self._pool.connection() as connection:
-            return connection.execute(FORGET, {"before": before}).rowcount
+        return self._write(FORGET, {"before": before})
 
     def _ask(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
-        with guarded(), self._pool.connection() as connection:
-            return connection.execute(statement, {**values, "now": self._now()}).fetchall()
+        return self._rows(statement, {**values, "now": self._now()})
 
     def _now(self) -> datetime | None:
         return None if self._clock.is_real else self._clock.now()
@@ -138,9 +134,9 @@ def _columns(subjects: Sequence[Subject]) -> dict[str, Any]:
     }
 
 
-def _read(stored: object) -> Carried | None:
+def _read(stored: object) -> WorkerState | None:
     """Decode carried state; return None for what another version wrote and this one cannot read."""
     try:
-        return None if stored is None else CARRIED.validate_python(stored)
+        return None if stored is None else STATE.validate_python(stored)
     except ValidationError:
         return None

@@ -32,8 +32,9 @@ CREATE TABLE IF NOT EXISTS headway_migration (
 ALTER TABLE headway_migration ADD COLUMN IF NOT EXISTS kind text NOT NULL DEFAULT 'plain';
 """
 RECORD = "INSERT INTO headway_migration (version, name, applied_at, kind) VALUES (%s, %s, %s, %s)"
+FIRST = "SELECT name FROM headway_migration WHERE version = 1"
 # A table that had no kinds yet holds plain migrations only.
-STRANGE = """
+UNTOLERATED = """
 SELECT count(*) FROM headway_migration AS row
 WHERE version > %s AND coalesce(to_jsonb(row) ->> 'kind', 'plain') <> 'pre'
 """
@@ -99,7 +100,7 @@ def pending(pool: Pool, *, folder: Traversable = FOLDER) -> list[Migration]:
     migrations = load(folder)
     with guarded(), pool.connection() as conn:
         version = _version(conn)
-        _refuse_strange(conn, version, migrations)
+        _refuse_unknown(conn, version, migrations)
     return migrations[version:]
 
 
@@ -142,7 +143,7 @@ def upgrade(
         while True:
             with conn.transaction():
                 version = _lock(conn)
-                _refuse_strange(conn, version, migrations)
+                _refuse_unknown(conn, version, migrations)
                 if version >= target:
                     return applied
                 step = migrations[version]
@@ -163,8 +164,7 @@ def downgrade(pool: Pool, clock: Clock, to: int, *, folder: Traversable = FOLDER
         while True:
             with conn.transaction():
                 version = _lock(conn)
-                if version > len(migrations):
-                    raise _newer(version, migrations)
+                _refuse_unknown(conn, version, migrations, is_strict=True)
                 if version <= target:
                     if version == 0:
                         conn.execute("DROP TABLE headway_migration")
@@ -208,16 +208,21 @@ def _known(version: int, migrations: list[Migration]) -> int:
     return version
 
 
-def _refuse_strange(conn: Connection, version: int, migrations: list[Migration]) -> None:
-    """Refuse a database whose newer migrations this code does not tolerate."""
-    if version > len(migrations):
-        count = conn.execute(STRANGE, (len(migrations),)).fetchone()
-        if count != (0,):
-            raise _newer(version, migrations)
-
-
-def _newer(version: int, migrations: list[Migration]) -> StoreError:
-    return StoreError(
-        f"the database is at migration {version} but this headway knows only"
-        f" {len(migrations)}; install a newer headway"
-    )
+def _refuse_unknown(
+    conn: Connection, version: int, migrations: list[Migration], *, is_strict: bool = False
+) -> None:
+    """Raise StoreError if the database has migrations that this code does not tolerate."""
+    first = version and conn.execute(FIRST).fetchone()
+    if first and migrations and first != (migrations[0].name,):
+        raise StoreError(
+            f"the database was created by an earlier development version ({version} migrations,"
+            f" the first is {first[0]}), which cannot be upgraded; set DATABASE_URL or"
+            " HEADWAY_DATA_DIR to a new database, connect the shops and accounts again, and import"
+        )
+    if version <= len(migrations):
+        return
+    if is_strict or conn.execute(UNTOLERATED, (len(migrations),)).fetchone() != (0,):
+        raise StoreError(
+            f"the database is at migration {version} but this headway knows only"
+            f" {len(migrations)}; install a newer headway"
+        )

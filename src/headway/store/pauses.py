@@ -6,7 +6,7 @@ until its listings are unmarked: if a process dies in between, the next round co
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -14,11 +14,12 @@ from psycopg import Connection
 from psycopg.types.json import Jsonb
 
 from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName
-from headway.core.pauses import Pause, PauseKind, describe_target, longest
-from headway.core.reasons import describe_pause
+from headway.core.pauses import Pause, PauseKind, Resumed
+from headway.core.reasons import describe_resumed
 from headway.errors import ForbiddenError, InvalidError
 from headway.store.pause_sql import IN_FORCE, is_listing_paused, is_seller_paused
 from headway.store.pool import Pool, guarded
+from headway.store.queries import Queries, read_as
 
 BATCH = 5_000
 # The maximum number of batches of a round, and of a command that a person waits for; the next round
@@ -42,22 +43,22 @@ ON CONFLICT ON CONSTRAINT pauses_target_unique DO UPDATE SET until = excluded.un
   is_imposed = excluded.is_imposed
 WHERE {IS_OURS}
 """
-THING = """kind = %(kind)s AND user_id IS NOT DISTINCT FROM %(user_id)s
+TARGET = """kind = %(kind)s AND user_id IS NOT DISTINCT FROM %(user_id)s
   AND sku IS NOT DISTINCT FROM %(sku)s AND supplier IS NOT DISTINCT FROM %(supplier)s"""
-IS_IMPOSED = f"SELECT FROM pauses AS pause WHERE {THING} AND NOT ({IS_OURS})"
+IS_IMPOSED = f"SELECT FROM pauses AS pause WHERE {TARGET} AND NOT ({IS_OURS})"
 RESUME = f"""
 UPDATE pauses AS pause SET until = %(now)s, is_resumed = true
-WHERE {THING} AND {IN_FORCE}
+WHERE {TARGET} AND {IN_FORCE}
 """
 ADD_EVENT = """
 INSERT INTO sync_audit_log
   (user_id, sku, sync_timestamp, event_type, new_value, error_message, created_at, actor)
-VALUES (coalesce(%(user_id)s, ''), %(sku)s, %(at)s, %(event)s, %(told)s, %(reason)s, %(now)s,
+VALUES (coalesce(%(user_id)s, ''), %(sku)s, %(at)s, %(event)s, %(details)s, %(reason)s, %(now)s,
   CASE WHEN NOT %(by_itself)s THEN nullif(current_setting('headway.actor', true), '') END)
 """
-COLUMNS = "kind, user_id, sku, supplier, until, reason, actor, created_at"
-STANDING = f"""
-SELECT {COLUMNS} FROM pauses AS pause
+ACTIVE = f"""
+SELECT kind, user_id AS seller, sku, supplier, until, reason, actor, created_at AS since
+FROM pauses AS pause
 WHERE {IN_FORCE} AND kind = ANY(%(kinds)s)
   AND (%(seller)s::text IS NULL OR user_id = %(seller)s OR user_id IS NULL
     AND (supplier IS NULL OR supplier = coalesce((
@@ -106,28 +107,11 @@ MARKED = "UPDATE pauses SET marked_at = %(now)s WHERE id = %(id)s"
 END = "DELETE FROM pauses WHERE id = %(id)s"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resumed:
-    """Result of resuming."""
-
-    kind: PauseKind
-    seller: SellerId | None
-    sku: Sku | None
-    is_done: bool
-    said: str
-    supplier: SupplierName | None = None
-
-    @property
-    def what(self) -> str:
-        """What was resumed, in words."""
-        return describe_target(self.kind, self.seller, self.sku, self.supplier)
-
-
-class Pauses:
+class Pauses(Queries):
     """The rows of `pauses`, and the marks on paused listings, `batch` by batch."""
 
     def __init__(self, pool: Pool, *, batch: int = BATCH, batches_max: int = BATCHES_MAX) -> None:
-        self._pool = pool
+        super().__init__(pool)
         self._batch = batch
         self._batches_max = batches_max
 
@@ -145,7 +129,7 @@ class Pauses:
                 if not pause.blocks(now):
                     raise InvalidError("a pause ends after it begins: give an instant to come")
                 values = {
-                    **_thing(pause.kind, pause.seller, pause.sku, pause.supplier),
+                    **_target(pause.kind, pause.seller, pause.sku, pause.supplier),
                     "until": pause.until,
                     "reason": pause.reason,
                     "actor": pause.actor,
@@ -168,13 +152,13 @@ class Pauses:
         now: datetime,
     ) -> Resumed:
         """Resume one target; see `resume_each`."""
-        things = [(seller, sku)]
-        return self.resume_each(kind, things, supplier=supplier, reason=reason, now=now)[0]
+        targets = [(seller, sku)]
+        return self.resume_each(kind, targets, supplier=supplier, reason=reason, now=now)[0]
 
     def resume_each(
         self,
         kind: PauseKind,
-        things: Sequence[tuple[SellerId | None, Sku | None]],
+        targets: Sequence[tuple[SellerId | None, Sku | None]],
         *,
         supplier: SupplierName | None = None,
         reason: str = "",
@@ -186,33 +170,33 @@ class Pauses:
         """
         ended: dict[tuple[SellerId | None, Sku | None], bool] = {}
         with guarded(), self._pool.connection() as connection, connection.transaction():
-            for seller, sku in things:
-                values = {**_thing(kind, seller, sku, supplier), "reason": reason, "now": now}
+            for seller, sku in targets:
+                values = {**_target(kind, seller, sku, supplier), "reason": reason, "now": now}
                 if connection.execute(IS_IMPOSED, values).fetchone() is not None:
                     raise ForbiddenError(IMPOSED)
                 ended[seller, sku] = connection.execute(RESUME, values).rowcount == 1
                 if ended[seller, sku]:
                     _add_event(connection, values, event="sync_resumed", at=now)
             others = {
-                seller: standing(connection, now, seller=seller)
-                for seller in dict.fromkeys(seller for seller, _ in things)
+                seller: active_pauses(connection, now, seller=seller)
+                for seller in dict.fromkeys(seller for seller, _ in targets)
             }
         self._reconcile(now, min(VERB_BATCHES_MAX, self._batches_max))
-        return [
-            _resumed(
-                Resumed(
-                    kind=kind, seller=seller, sku=sku, supplier=supplier, is_done=is_done, said=""
-                ),
-                others[seller],
-                now,
+        results = [
+            Resumed(
+                kind=kind, seller=seller, sku=sku, supplier=supplier, is_done=is_done, message=""
             )
             for (seller, sku), is_done in ended.items()
         ]
+        return [
+            replace(result, message=describe_resumed(result, others[result.seller], now))
+            for result in results
+        ]
 
-    def standing(self, now: datetime, *, seller: SellerId | None = None) -> list[Pause]:
+    def active(self, now: datetime, *, seller: SellerId | None = None) -> list[Pause]:
         """Return the pauses in force, oldest first; with a seller, those that apply to it."""
         with guarded(), self._pool.connection() as connection:
-            return standing(connection, now, seller=seller)
+            return active_pauses(connection, now, seller=seller)
 
     def reconcile(self, now: datetime) -> int:
         """Mark paused listings and unmark others, a few batches at once; return how many."""
@@ -229,7 +213,7 @@ class Pauses:
         return count
 
 
-def standing(
+def active_pauses(
     connection: Connection[Any],
     now: datetime,
     *,
@@ -239,20 +223,7 @@ def standing(
 ) -> list[Pause]:
     """Return the pauses in force, those for all sellers first, in the caller's transaction."""
     values = {"now": now, "seller": seller, "kinds": list(kinds), "limit": limit}
-    rows = connection.execute(STANDING, values).fetchall()
-    return [
-        Pause(
-            kind=PauseKind(kind),
-            seller=user_id,
-            sku=sku,
-            supplier=supplier,
-            until=until,
-            reason=reason,
-            actor=actor,
-            since=since,
-        )
-        for kind, user_id, sku, supplier, until, reason, actor, since in rows
-    ]
+    return read_as(connection, Pause, ACTIVE, values)
 
 
 def _go_on(connection: Connection[Any], now: datetime, batch: int) -> int | None:
@@ -261,7 +232,7 @@ def _go_on(connection: Connection[Any], now: datetime, batch: int) -> int | None
     if row is None:
         return None
     id_, kind, user_id, sku, supplier, until, is_resumed, marked_to, is_over = row
-    values = {**_thing(kind, user_id, sku, supplier), "id": id_, "now": now, "limit": batch}
+    values = {**_target(kind, user_id, sku, supplier), "id": id_, "now": now, "limit": batch}
     count, last = 0, None
     if user_id is not None:
         if connection.execute(ALONE).fetchone() != (True,):
@@ -283,22 +254,7 @@ def _go_on(connection: Connection[Any], now: datetime, batch: int) -> int | None
     return int(count)
 
 
-def _resumed(resumed: Resumed, others: Sequence[Pause], now: datetime) -> Resumed:
-    message = "resumed" if resumed.is_done else "was not paused"
-    other = longest(pause for pause in others if _outlasts(pause, resumed))
-    if other is not None:
-        message = f"{message}; {other.what} is still {describe_pause(other, now)}"
-    return replace(resumed, said=message)
-
-
-def _outlasts(pause: Pause, resumed: Resumed) -> bool:
-    """Return True if a pause covers all of what was resumed."""
-    if resumed.seller is not None:
-        return pause.covers(resumed.seller, resumed.sku)
-    return pause.seller is None and pause.supplier in {None, resumed.supplier}
-
-
-def _thing(
+def _target(
     kind: PauseKind,
     seller: SellerId | None,
     sku: Sku | None,
@@ -320,5 +276,5 @@ def _add_event(
     if values["supplier"] is not None:
         details["supplier"] = values["supplier"]
     reason = values.get("reason") or None
-    more = {"event": event, "told": Jsonb(details), "reason": reason, "at": at}
+    more = {"event": event, "details": Jsonb(details), "reason": reason, "at": at}
     connection.execute(ADD_EVENT, {**values, **more, "by_itself": by_itself})

@@ -13,20 +13,33 @@ import psycopg
 from psycopg.abc import AdaptContext, Buffer
 from psycopg.adapt import AdaptersMap, Loader
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import Format
+from psycopg.pq import Format, TransactionStatus
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from headway.errors import ConfigError, StoreError
+from headway.errors import ConfigError, StoreError, StoreUnavailableError
 
 CONNECT_TIMEOUT_S = 5
 WAIT_TIMEOUT_S = 10
-# The pool's own default tries ever more seldom for five minutes; a restarted server is found sooner
-# when it gives up early and the next request for a connection makes it try again.
+# By default the pool retries less and less often for five minutes. A restarted server is reached
+# sooner if it gives up early, and the next request for a connection makes it try again.
 RECONNECT_TIMEOUT_S = 5
+# A host that vanishes inside a transaction holds its locks until its session is ended; those who
+# wait for a lock outlast it.
+IDLE_IN_TRANSACTION_S = 15
+LOCK_WAIT_S = 20
+TIMEOUTS = {
+    "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_S}s",
+    "lock_timeout": f"{LOCK_WAIT_S}s",
+}
+SET_TIMEOUTS = "SELECT " + ", ".join(
+    f"set_config('{name}', '{value}', true)" for name, value in TIMEOUTS.items()
+)
 VERSION_MIN = 15
 PREPARE_AFTER = 5
 TIMESTAMPTZ = psycopg.adapters.types["timestamptz"].oid
+# SQLSTATE of a lost connection, a server that shuts down or starts, and one that is full.
+NO_CONNECTION = ("08", "57P0", "53300")
 SHAPE = "postgresql://user:password@host:port/database"
 
 
@@ -53,13 +66,30 @@ KEYWORDS: dict[str, Any] = {
     "prepare_threshold": None,
     "application_name": "headway",
     "connect_timeout": CONNECT_TIMEOUT_S,
-    # A server that vanished without a word is noticed within a minute, not within hours.
+    # A server that disappears without closing its connections is noticed within a minute.
     "keepalives_idle": 20,
     "keepalives_interval": 10,
     "keepalives_count": 3,
     "tcp_user_timeout": 45_000,
     "context": ADAPTERS,
 }
+
+
+class PooledConnection(psycopg.Connection[TupleRow]):
+    """A connection that sets its timeouts in every transaction, as a transaction pooler demands."""
+
+    @contextmanager
+    def transaction(
+        self,
+        savepoint_name: str | None = None,
+        force_rollback: bool = False,  # noqa: FBT001, FBT002 - as psycopg has it
+    ) -> Iterator[psycopg.Transaction]:
+        """Open a transaction that is ended if it stays idle or waits too long for a lock."""
+        is_outermost = self.info.transaction_status == TransactionStatus.IDLE
+        with super().transaction(savepoint_name, force_rollback) as transaction:
+            if is_outermost:
+                self.execute(SET_TIMEOUTS)
+            yield transaction
 
 
 class Pool(Protocol):
@@ -90,7 +120,7 @@ class SoloPool:
 
     def __init__(self, dsn: str, *, prepares: bool = False) -> None:
         self._dsn = dsn
-        self._keywords = _keywords(prepares=prepares)
+        self._class, self._keywords = _connection(prepares=prepares)
         self._idle: list[psycopg.Connection[TupleRow]] = []
 
     @contextmanager
@@ -110,7 +140,7 @@ class SoloPool:
             self._idle.pop().close()
 
     def _open(self) -> psycopg.Connection[TupleRow]:
-        return psycopg.connect(self._dsn, **self._keywords)
+        return self._class.connect(self._dsn, **self._keywords)
 
 
 def open_pool(dsn: str, *, size: int = 8, prepares: bool = False) -> ConnectionPool:
@@ -120,11 +150,13 @@ def open_pool(dsn: str, *, size: int = 8, prepares: bool = False) -> ConnectionP
     """
     place = _place(dsn)
     _try_once(dsn, place)
+    connection_class, keywords = _connection(prepares=prepares)
     pool = ConnectionPool(
         dsn,
+        connection_class=connection_class,
         min_size=1,
         max_size=size,
-        kwargs=_keywords(prepares=prepares),
+        kwargs=keywords,
         timeout=WAIT_TIMEOUT_S,
         reconnect_timeout=RECONNECT_TIMEOUT_S,
         name="headway",
@@ -147,9 +179,15 @@ class _Guard:
         trace: TracebackType | None,
     ) -> None:
         if isinstance(error, PoolTimeout):
-            raise StoreError(
+            raise StoreUnavailableError(
                 f"the database gave no connection for {WAIT_TIMEOUT_S} s; see whether it runs"
             ) from error
+        if isinstance(error, psycopg.errors.LockNotAvailable):
+            raise StoreError(
+                f"another process kept what this one needs for {LOCK_WAIT_S} s; try again"
+            ) from error
+        if isinstance(error, psycopg.OperationalError) and _is_unavailable(error):
+            raise StoreUnavailableError(f"the database is down: {_first_line(error)}") from error
         if isinstance(error, psycopg.Error):
             raise StoreError(f"the database refused: {_first_line(error)}") from error
 
@@ -162,15 +200,18 @@ def guarded() -> AbstractContextManager[None]:
     return _GUARD
 
 
-def _keywords(*, prepares: bool) -> dict[str, Any]:
-    """Return how to connect; where statements may be prepared, a session may be in UTC as well.
+def _connection(*, prepares: bool) -> tuple[type[psycopg.Connection[TupleRow]], dict[str, Any]]:
+    """Return how to connect; where statements may be prepared, a session may have settings as well.
 
-    Then the driver's own loader reads every instant as we want it, without a call into Python.
+    Then the driver's own loader reads every instant as we want it, without a call into Python, and
+    the timeouts cost no statement.
     """
     if not prepares:
-        return KEYWORDS
-    in_utc = {"options": "-c timezone=UTC", "context": None}
-    return {**KEYWORDS, "prepare_threshold": PREPARE_AFTER, **in_utc}
+        return PooledConnection, KEYWORDS
+    settings = {"timezone": "UTC", **TIMEOUTS}
+    options = " ".join(f"-c {name}={value}" for name, value in settings.items())
+    own = {"prepare_threshold": PREPARE_AFTER, "options": options, "context": None}
+    return psycopg.Connection[TupleRow], {**KEYWORDS, **own}
 
 
 def _place(dsn: str) -> str:
@@ -217,6 +258,11 @@ def _explained(error: psycopg.Error, place: str) -> ConfigError | StoreError:
             f"{place} does not answer; start PostgreSQL there or correct DATABASE_URL"
         )
     return StoreError(f"{place} cannot be used: {_first_line(error)}")
+
+
+def _is_unavailable(error: psycopg.OperationalError) -> bool:
+    """Return True if there is no connection any more, rather than a statement that failed."""
+    return error.sqlstate is None or error.sqlstate.startswith(NO_CONNECTION)
 
 
 def _first_line(error: psycopg.Error) -> str:

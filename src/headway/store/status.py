@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from psycopg import Connection
 
@@ -21,16 +20,18 @@ from headway.store.accounts.status import AccountsStatus
 from headway.store.catalog.change_list import ROWS_SHOWN, ObservedChange, latest_changes
 from headway.store.catalog.listing_counts import ListingCounts, count_listings
 from headway.store.catalog.shop_status import StorefrontStatus, shop_calls, storefront_status
-from headway.store.pauses import standing
+from headway.store.pauses import active_pauses
 from headway.store.pool import Lent, Pool, guarded
+from headway.store.queries import read_as
 
 DAY = timedelta(days=1)
 HOUR_S = 3600
 PAUSES_SHOWN = 50
 
 TROUBLE = """
-SELECT user_id, sku, consecutive_failures, coalesce(last_error, ''), next_sync_at, NOT is_active
-FROM product_sync_schedule WHERE consecutive_failures > 0 {whose}
+SELECT user_id, sku, consecutive_failures AS failures, coalesce(last_error, '') AS error,
+  next_sync_at AS next_at, NOT is_active AS is_parked
+FROM product_sync_schedule WHERE consecutive_failures > 0 {of_seller}
 ORDER BY consecutive_failures DESC LIMIT %(most)s
 """
 # The last day, by the hour. A call that was not sent cost the supplier nothing.
@@ -44,11 +45,14 @@ WHERE limit_key = %(limit_key)s AND begun_at > %(day_ago)s AND begun_at <= %(now
   'unsent'
 GROUP BY 1
 """
-CALLS = """
-SELECT begun_at, finished_at, status, coalesce(result, ''), http_status,
-  coalesce(cardinality(skus), 0), coalesce(seats_paid, 0)
-FROM call_ledger WHERE limit_key = %(limit_key)s AND begun_at <= %(now)s
-ORDER BY begun_at DESC LIMIT %(most)s
+# The fields of `RecentCall`.
+CALL_COLUMNS = """begun_at AS at, coalesce(nullif(result, ''), status) AS result,
+  status = 'sent' AND coalesce(http_status, 200) = 200 AS is_good, status <> 'begun' AS is_over,
+  coalesce(cardinality(skus), 0) AS seats_used, coalesce(seats_paid, 0) AS seats_paid,
+  extract(epoch FROM finished_at - begun_at)::float8 AS duration_s"""
+CALLS = f"""
+SELECT {CALL_COLUMNS} FROM call_ledger
+WHERE limit_key = %(limit_key)s AND begun_at <= %(now)s ORDER BY begun_at DESC LIMIT %(most)s
 """
 
 
@@ -144,11 +148,19 @@ def overview(
     `seller`, only that seller's rows are read, through `seller_pool`; of the shared state there
     are the clock, the next call, the budget and the breaker, but no ledger.
     """
-    query = _OverviewQuery(now=now, limit_key=limit_key, minute_limit=minute_limit, seller=seller)
     # Two halves at once, each on one connection at a time: holding one connection while waiting for
     # another could deadlock.
     with ThreadPoolExecutor(1) as aside:
-        other = aside.submit(_read_line, pool, query, queue=queue, accounts=accounts)
+        other = aside.submit(
+            _read_shared,
+            pool,
+            now,
+            seller=seller,
+            limit_key=limit_key,
+            minute_limit=minute_limit,
+            queue=queue,
+            accounts=accounts,
+        )
         with guarded(), pool.connection() as connection:
             shops = shop_calls(connection, now, resource_of=resource_of, seller=seller)
         with guarded(), (seller_pool or pool).connection() as connection:
@@ -158,45 +170,35 @@ def overview(
                 connection, now, resource_of=resource_of, calls=shops, seller=seller
             )
             trouble = _trouble(connection, seller)
-        line = other.result()
-    stops = [pause for pause in line.pauses if pause.stops_line(supplier)]
-    coming = next_call(line.queue, now, pauses=stops)
+        shared = other.result()
+    stops = [pause for pause in shared.pauses if pause.stops_queue(supplier)]
+    coming = next_call(shared.queue, now, pauses=stops)
     return Overview(
         now=now,
         supplier=supplier,
-        next_call=coming if seller is None else coming.for_seller(seller, line.queue.front),
-        spent=line.spent,
+        next_call=coming if seller is None else coming.for_seller(seller, shared.queue.front),
+        spent=shared.spent,
         counts=counts,
         oldest_read_at=oldest_read_at,
         ages_h=ages_h,
-        breaker=line.queue.breaker,
+        breaker=shared.queue.breaker,
         gate=PermitStatus(
-            free_at=line.queue.permit_at,
-            paused_until=line.queue.paused_until,
-            pause_reason=line.queue.pause_reason,
+            free_at=shared.queue.permit_at,
+            paused_until=shared.queue.paused_until,
+            pause_reason=shared.queue.pause_reason,
         ),
         changes=changes,
         storefront=storefront,
-        calls=line.calls,
+        calls=shared.calls,
         trouble=trouble,
-        calls_per_hour=line.calls_per_hour,
-        pauses=tuple(line.pauses),
-        accounts=line.accounts,
+        calls_per_hour=shared.calls_per_hour,
+        pauses=tuple(shared.pauses),
+        accounts=shared.accounts,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OverviewQuery:
-    """The supplier and the seller of an overview."""
-
-    now: datetime
-    limit_key: LimitKey
-    minute_limit: int
-    seller: SellerId | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
+class _SharedStatus:
     """What all sellers share: the supplier's queue, calls and pauses, and the account lane."""
 
     queue: SupplierQueue
@@ -207,24 +209,27 @@ class _Line:
     calls_per_hour: tuple[int, ...]
 
 
-def _read_line(
+def _read_shared(
     pool: Pool,
-    query: _OverviewQuery,
+    now: datetime,
     *,
+    seller: SellerId | None,
+    limit_key: LimitKey,
+    minute_limit: int,
     queue: Callable[[Pool], SupplierQueue],
     accounts: Callable[[Pool], AccountsStatus],
-) -> _Line:
+) -> _SharedStatus:
     """Read the half that needs no tenant isolation; a seller sees no ledger."""
-    now, is_whole = query.now, query.seller is None
+    is_whole = seller is None
     with guarded(), pool.connection() as connection:
         lent = Lent(connection)
-        spent, per_hour = _spent(connection, now, query.limit_key, query.minute_limit)
-        return _Line(
+        spent, per_hour = _spent(connection, now, limit_key, minute_limit)
+        return _SharedStatus(
             queue=queue(lent),
             accounts=accounts(lent),
-            pauses=standing(connection, now, seller=query.seller, limit=PAUSES_SHOWN),
+            pauses=active_pauses(connection, now, seller=seller, limit=PAUSES_SHOWN),
             spent=spent,
-            calls=_calls(connection, now, query.limit_key) if is_whole else (),
+            calls=_calls(connection, now, limit_key) if is_whole else (),
             calls_per_hour=per_hour if is_whole else (),
         )
 
@@ -253,37 +258,11 @@ def _spent(
 
 
 def _calls(connection: Connection, now: datetime, limit_key: LimitKey) -> tuple[RecentCall, ...]:
-    rows = connection.execute(
-        CALLS, {"limit_key": limit_key, "now": now, "most": ROWS_SHOWN}
-    ).fetchall()
-    return tuple(map(call_of, rows))
-
-
-def call_of(row: Sequence[Any]) -> RecentCall:
-    """Read a call in the order of the columns of `CALLS`."""
-    begun_at, finished_at, status, result, http_status, used, paid = row
-    return RecentCall(
-        at=begun_at,
-        result=result or status,
-        is_good=status == "sent" and (http_status or 200) == 200,  # noqa: PLR2004 - HTTP's word
-        is_over=status != "begun",
-        seats_used=used,
-        seats_paid=paid,
-        duration_s=(finished_at - begun_at).total_seconds() if finished_at else None,
-    )
+    values = {"limit_key": limit_key, "now": now, "most": ROWS_SHOWN}
+    return tuple(read_as(connection, RecentCall, CALLS, values))
 
 
 def _trouble(connection: Connection, seller: SellerId | None) -> tuple[Trouble, ...]:
-    statement = TROUBLE.format(whose="" if seller is None else "AND user_id = %(seller)s")
-    rows = connection.execute(statement, {"most": ROWS_SHOWN, "seller": seller}).fetchall()
-    return tuple(
-        Trouble(
-            user_id=user_id,
-            sku=sku,
-            failures=failures,
-            error=error,
-            next_at=at,
-            is_parked=is_parked,
-        )
-        for user_id, sku, failures, error, at, is_parked in rows
-    )
+    statement = TROUBLE.format(of_seller="" if seller is None else "AND user_id = %(seller)s")
+    values = {"most": ROWS_SHOWN, "seller": seller}
+    return tuple(read_as(connection, Trouble, statement, values))

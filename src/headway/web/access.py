@@ -19,8 +19,7 @@ from headway.operations.callers import Caller
 from headway.web.authentication import COOKIE, CSRF_HEADER, SAFE, AuthenticationGate, Visitor
 from headway.web.body_limits import read_body, with_body
 from headway.web.idempotency import HEADER, KEY_CHARS_MAX, once
-from headway.web.problems import Handle, telling
-from headway.web.response_model import ProblemShape
+from headway.web.problems import Handle, ProblemShape, answering
 
 NEED = "x-headway-need"
 KEY_SCHEME = HTTPBearer(
@@ -94,7 +93,7 @@ class ApiRoute(APIRoute):
 
     def get_route_handler(self) -> Handle:
         """Wrap the handler: authenticate first, then handle the request."""
-        handle = telling(super().get_route_handler(), missing_setting=409)
+        handle = answering(super().get_route_handler())
 
         async def guarded(request: Request) -> Response:
             gate: AuthenticationGate = request.app.state.gate
@@ -113,4 +112,4 @@ class ApiRoute(APIRoute):
             reply = await once(gate.idempotency, request, body, who=who, now=now, handle=handle)
             return gate.sign(reply)
 
-        return telling(guarded)
+        return answering(guarded)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Annotated, Any, Literal
 
-from fastapi import Query
+from fastapi import Depends, Query
 from fastapi.responses import StreamingResponse
 
 from headway.errors import StoreError
@@ -20,6 +20,7 @@ from headway.operations.callers import Caller
 from headway.operations.history import SkuQuery
 from headway.operations.inputs import SellerQuery, Since, Until
 from headway.store.catalog.history import HistoryEvent
+from headway.web.access import Requirement
 
 FIELDS = (
     "id", "at", "seller", "sku", "kind", "old", "new", "error", "actor", "job_id", "call_id",
@@ -41,7 +42,7 @@ Form = Literal["csv", "jsonl"]
 
 
 def export(
-    caller: Caller,
+    caller: Annotated[Caller, Depends(Requirement(history.audit.need))],
     *,
     seller: SellerQuery = None,
     since: Since = None,

@@ -48,22 +48,22 @@ class Visitor:
 class AuthenticationGate:
     """Authenticates people and programs by the tables of keys and sessions.
 
-    `wall` is the real time, whatever clock the engine runs on.
+    `real_time` is the real time, whatever clock the engine runs on.
     """
 
-    def __init__(self, app: App, *, wall: Clock) -> None:
+    def __init__(self, app: App, *, real_time: Clock) -> None:
         self.app = app
         self.access = ApiKeys(app.pool, clock=app.clock)
         self.sessions = Sessions(app.pool, clock=app.clock)
         self.idempotency = Idempotency(app.pool)
-        self._wall = wall
-        self._buckets = Buckets(app.settings.requests_per_minute, wall)
+        self._real_time = real_time
+        self._buckets = Buckets(app.settings.requests_per_minute, real_time)
         self._session_life = timedelta(hours=app.settings.session_h)
         self._public = urlsplit(app.settings.public_url)
 
     def now(self) -> datetime:
         """Return the instant that people live in."""
-        return self._wall.now()
+        return self._real_time.now()
 
     def admit(self, request: Request) -> Visitor:
         """Return the visitor; raises UnauthenticatedError, ForbiddenError or TooManyError."""
@@ -100,7 +100,7 @@ class AuthenticationGate:
 
     def caller(self, visitor: Visitor) -> Caller:
         """Return an authenticated visitor as the caller of an operation."""
-        return caller_of(self.app, visitor.principal, wall=self._wall)
+        return caller_of(self.app, visitor.principal, real_time=self._real_time)
 
     def sign(self, reply: Response) -> Response:
         """Add our version and clock to a reply, so that a program knows the server's time."""

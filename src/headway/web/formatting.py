@@ -9,18 +9,22 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from headway.core.accounts.jobs import PlatformName
+from headway.core.catalog.change_outcomes import ChangeOutcome
 from headway.core.catalog.listings import Priority, SellerId, Sku
+from headway.core.catalog.price_history import SeriesPoint
+from headway.core.dispatch import STOREFRONT
 from headway.core.limits import forecast
 from headway.core.reasons import format_duration, format_time
+from headway.core.timetable.day import DayTimetable
 from headway.core.timetable.next_call import Seat
+from headway.providers.registry import platform_title, platforms
 from headway.store.accounts.status import AccountView
-from headway.store.catalog.change_list import ChangeOutcome, ObservedChange
-from headway.store.catalog.history import HistoryEvent, SeriesPoint
+from headway.store.catalog.change_list import ObservedChange
+from headway.store.catalog.history import HistoryEvent
 from headway.store.catalog.shop_status import HeldListing
 from headway.store.limits.quotas import Budget
 from headway.store.monitoring.freshness import Freshness
 from headway.store.monitoring.processes import Process
-from headway.store.timetable.hours import DayTimetable
 
 CENT = Decimal("0.01")
 RESULTS = {"oauth": "sign-in", "part_token": "part token", "ok": "read", "begun": "under way"}
@@ -155,15 +159,17 @@ def sentence(text: str) -> str:
 
 def platform(name: PlatformName) -> str:
     """Return a platform's own spelling of its name."""
-    return name.value.capitalize()
+    return platform_title(name)
 
 
 def connect(account: AccountView) -> str:
     """Return the command that reconnects an account."""
-    shop = "etsy" if account.platform is PlatformName.ETSY else account.shop
-    words = ["headway", "connect", shop, "--seller", account.user_id]
-    if account.platform is PlatformName.PRINTIFY:
-        words += ["--platform", "printify"]
+    role = platforms().get(account.platform)
+    if role is not None and role.consent is not None and role.consent.asks_for_shop:
+        return shlex.join(["headway", "connect", account.platform, "--seller", account.user_id])
+    words = ["headway", "connect", account.shop, "--seller", account.user_id]
+    if account.platform != STOREFRONT:
+        words += ["--platform", account.platform]
     return shlex.join(words)
 
 
@@ -340,6 +346,6 @@ FILTERS = {
     "platform": platform,
     "connect": connect,
     "curve": curve,
-    "forecast": forecast.say,
+    "forecast": forecast.forecast_text,
     "short_time": format_time,
 }

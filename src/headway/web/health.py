@@ -1,5 +1,6 @@
 """`/healthz`, `/readyz`, `/metrics`: whether the process lives, can work, and how it does."""
 
+from datetime import timedelta
 from ipaddress import ip_address
 from typing import Any, Literal
 
@@ -10,7 +11,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headway import __version__
 from headway.app import App
 from headway.core.access import Need
+from headway.core.monitoring.housekeeping_rules import TICK_AGE_MAX_MIN
 from headway.core.monitoring.rules import current_alerts
+from headway.core.reasons import format_time
 from headway.errors import HeadwayError, StoreError
 from headway.observe.metrics import CONTENT_TYPE
 from headway.operations.alerts import alert_metrics
@@ -18,13 +21,14 @@ from headway.operations.callers import operator
 from headway.operations.deployment import status
 from headway.operations.metrics import metric_values
 from headway.store.migrate import require_current
+from headway.store.monitoring.housekeeping import Housekeeping
 from headway.web.access import NEED, REFUSALS
 from headway.web.authentication import AuthenticationGate
-from headway.web.problems import ProblemRoute
-from headway.web.response_model import Shape
+from headway.web.problems import ProblemRoute, Shape
 
 METRICS_EXAMPLE = "headway_database_up 1.0\nheadway_fill_ratio 0.98\n"
 ACTOR = "metrics"
+TICK_AGE_MAX = timedelta(minutes=TICK_AGE_MAX_MIN)
 
 
 class HealthShape(Shape):
@@ -56,7 +60,7 @@ def router(app: App) -> APIRouter:
         responses={503: {"model": ReadyShape, "description": "Not ready."}},
     )
     def readyz() -> Response:
-        """Say whether the database answers, its schema is ours, and the limiter can be read."""
+        """Return whether database, schema and limiter can be used, and somebody ticks."""
         reasons = _reasons(app)
         readiness = ReadyShape(is_ready=not reasons, reasons=reasons)
         return JSONResponse(readiness.model_dump(), status_code=503 if reasons else 200)
@@ -73,7 +77,7 @@ def router(app: App) -> APIRouter:
         openapi_extra={NEED: Need.OVERSEE.value},
     )
     def scrape(request: Request) -> Response:
-        """Write metrics for Prometheus; for whoever may oversee, or anybody here if so set."""
+        """Write metrics for Prometheus; needs `oversee`, unless HEADWAY_METRICS_OPEN is set."""
         if not (app.settings.metrics_open and _is_here(request)):
             gate: AuthenticationGate = request.app.state.gate
             gate.admit(request).principal.require(Need.OVERSEE)
@@ -95,8 +99,12 @@ def _reasons(app: App) -> list[str]:
     try:
         require_current(app.pool, "the database")
         app.limiter.status(app.limit_key)
+        ticked_at = Housekeeping(app.pool).last_round()
     except HeadwayError as error:
         return [str(error)]
+    now = app.clock.now()
+    if ticked_at is not None and now - ticked_at > TICK_AGE_MAX:
+        return [f"no housekeeping since {format_time(ticked_at, now)}; start a worker"]
     return []
 
 

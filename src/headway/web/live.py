@@ -114,7 +114,7 @@ class Feed:
         more: More,
         draw: Draw,
         refresh_s: float = 1.0,
-        wall: Clock | None = None,
+        real_time: Clock | None = None,
     ) -> None:
         self.refresh_s = refresh_s
         self._clock = app.clock
@@ -122,7 +122,7 @@ class Feed:
         self._more = more
         self._draw = draw
         # The refresh interval is in real time, whatever clock the engine runs on.
-        self._wall = wall or SystemClock()
+        self._real_time = real_time or SystemClock()
         self._lock = threading.Lock()
         self._entries: dict[PanelKey, _Entry] = {}
 
@@ -136,7 +136,7 @@ class Feed:
 
     def due_in_s(self, key: PanelKey) -> float:
         """Return for how many seconds the last snapshot stays recent."""
-        return self._entry(key).read_at_s + self.refresh_s - self._wall.monotonic()
+        return self._entry(key).read_at_s + self.refresh_s - self._real_time.monotonic()
 
     def drawn(self, key: PanelKey, rights: ViewerRights) -> Drawing:
         """Return a recent drawing for these rights; waits for a thread that is making it."""
@@ -162,7 +162,7 @@ class Feed:
         )
 
     def _entry(self, key: PanelKey) -> _Entry:
-        now_s = self._wall.monotonic()
+        now_s = self._real_time.monotonic()
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
@@ -178,7 +178,7 @@ class Feed:
             return entry
 
     def _is_recent(self, entry: _Entry) -> bool:
-        return self._wall.monotonic() - entry.read_at_s < self.refresh_s
+        return self._real_time.monotonic() - entry.read_at_s < self.refresh_s
 
     def _newest(self, entry: _Entry, key: PanelKey, *, is_patient: bool = False) -> _Last:
         has_lock = entry.lock.acquire(blocking=is_patient or entry.last is None)
@@ -196,7 +196,7 @@ class Feed:
                     for rights in (last or NOBODY).drawings
                 }
                 last = entry.last = _Last(snapshot=snapshot, drawings=drawings)
-                entry.read_at_s = self._wall.monotonic() if scene_at_s is None else scene_at_s
+                entry.read_at_s = self._real_time.monotonic() if scene_at_s is None else scene_at_s
             return last
         finally:
             entry.lock.release()

@@ -18,6 +18,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment
 
 from headway.app import App
+from headway.app.accounts import connect_account
 from headway.app.providers import shared_vault
 from headway.clock import fresh_id, fresh_secret
 from headway.core.accounts.jobs import PlatformName
@@ -36,7 +37,7 @@ from headway.operations.shop_links import redirect_uri
 from headway.providers.oauth import AuthorizedShop, OAuthClient, challenge_of
 from headway.providers.registry import find, platform_role
 from headway.providers.tokens import TokenGrant, store_tokens
-from headway.store.accounts.connections import ConnectedShops, shop_domain
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway.store.accounts.oauth_flows import OAuthFlow, OAuthFlows
 
@@ -78,7 +79,6 @@ class _Flow:
         self._app = app
         self._platform = platform
         self._flows = OAuthFlows(app.pool)
-        self._accounts = ConnectedShops(app.pool)
         self._cookie = f"headway_connect_{platform}"
 
     def start(self, request: Request, _: Show) -> Response:
@@ -155,11 +155,11 @@ class _Flow:
 
     def _check_callback(self, params: Mapping[str, str], flow: OAuthFlow) -> None:
         """Refuse a callback that the platform did not sign for the requested shop."""
-        callback_shop = platform_role(self._platform).callback_shop
-        if callback_shop is None:
+        role = platform_role(self._platform)
+        if role.consent is None or role.consent.callback_shop is None:
             return
-        shop = callback_shop(self._app.settings, params)
-        if shop is None or shop_domain(shop) != flow.shop:
+        shop = role.consent.callback_shop(self._app.settings, params)
+        if shop is None or role.shop_name(shop) != flow.shop:
             title = find(self._platform).title
             text = f"{title} did not send you here, or for another shop. {NEW_LINK}"
             raise _RefusedError(403, f"This is not {title}'s answer", text)
@@ -233,7 +233,8 @@ class _Flow:
     ) -> None:
         """Connect the shop and store its tokens; without tokens it is not connected."""
         app, now = self._app, self._app.clock.now()
-        self._accounts.connect(
+        connect_account(
+            app.pool,
             flow.user_id,
             authorized.shop,
             platform=self._platform,
@@ -254,10 +255,12 @@ class _Flow:
             )
         except HeadwayError:
             reason = "its tokens could not be stored; connect it again"
-            self._accounts.disconnect(flow.user_id, reason, platform=self._platform, now=now)
+            ConnectedShops(app.pool).disconnect(
+                flow.user_id, reason, platform=self._platform, now=now
+            )
             raise
         # A job that ran in between found no token, and was cancelled.
-        self._accounts.connect(flow.user_id, authorized.shop, platform=self._platform, now=now)
+        connect_account(app.pool, flow.user_id, authorized.shop, platform=self._platform, now=now)
 
 
 def _state(secret: str) -> str:

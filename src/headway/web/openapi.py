@@ -10,6 +10,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from headway.core.dispatch import STOREFRONT
+
 PROBLEM, PLAIN_JSON = "application/problem+json", "application/json"
 OURS = {"$ref": "#/components/schemas/ProblemShape"}
 FASTAPIS = ("HTTPValidationError", "ValidationError")
@@ -48,6 +50,7 @@ WORDS: dict[str, Any] = {
     "address": "192.0.2.7",
     "role": "seller",
     "link": "/changes",
+    "platform": str(STOREFRONT),
 }
 ENDINGS: dict[str, Any] = {
     "_at": "2026-03-04T12:00:00Z",

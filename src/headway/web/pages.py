@@ -35,7 +35,7 @@ NOBODY = Principal(id="", name="nobody", role=Role.READER, seller=SellerId(""))
 FORBIDDEN = 403
 # Each may render another part every second: as many as a session may request otherwise.
 STREAMS_MAX = 50
-WALL = SystemClock()
+REAL_TIME = SystemClock()
 NO_STORE = {"Cache-Control": "no-store"}
 STREAM = {**NO_STORE, "X-Accel-Buffering": "no"}
 
@@ -132,20 +132,20 @@ async def _events(request: Request, key: PanelKey, who: Principal) -> AsyncItera
     site, rights = request.app.state, _rights(who)
     closing: asyncio.Event = site.closing
     panels: Panels = site.panels
-    end_by_s = WALL.monotonic() + site.stream_life_s
-    ask_at_s = WALL.monotonic() + site.ask_again_s
+    end_by_s = REAL_TIME.monotonic() + site.stream_life_s
+    ask_at_s = REAL_TIME.monotonic() + site.ask_again_s
     yield "retry: 1000\n\n"
     async with panels.watch(key, rights) as panel:
         last_count = panel.refreshes.count
         sent = await run_in_threadpool(site.feed.drawing, key, rights)
         yield sent.event
-        while WALL.monotonic() < end_by_s and not closing.is_set():
-            if WALL.monotonic() >= ask_at_s:
+        while REAL_TIME.monotonic() < end_by_s and not closing.is_set():
+            if REAL_TIME.monotonic() >= ask_at_s:
                 if not await run_in_threadpool(_is_still, request, who):
                     return
-                ask_at_s = WALL.monotonic() + site.ask_again_s
+                ask_at_s = REAL_TIME.monotonic() + site.ask_again_s
             try:
-                async with asyncio.timeout(min(ask_at_s, end_by_s) - WALL.monotonic()):
+                async with asyncio.timeout(min(ask_at_s, end_by_s) - REAL_TIME.monotonic()):
                     last_count = await panel.after(last_count)
             except TimeoutError:
                 continue
@@ -216,7 +216,7 @@ def drawer(pages: Environment) -> Draw:
             "since": snapshot.since,
             "rights": rights,
             # Keys live in the time of people, whatever clock the engine runs on.
-            "wall": WALL.now(),
+            "real_now": REAL_TIME.now(),
         }
         name = "down.html" if snapshot.scene is None else SECTIONS[key.view].template
         return pages.get_template(name).render(values)

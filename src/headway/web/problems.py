@@ -8,6 +8,7 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict
 
 from headway.errors import (
     ConfigError,
@@ -32,7 +33,27 @@ TITLES = {
     422: "the request is malformed",
     429: "too often",
 }
+DESCRIPTIONS: dict[int, str] = {
+    404: "No such thing, or not yours to see.",
+    409: "Not as things are; the detail says why.",
+    422: "Malformed; the detail names the field.",
+    503: "The database is down.",
+}
 Handle = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class Shape(BaseModel):
+    """A reply's shape, filled from a dataclass of the same names."""
+
+    model_config = ConfigDict(from_attributes=True, extra="forbid", frozen=True)
+
+
+class ProblemShape(Shape):
+    """An error, as RFC 9457 writes it; its type is about:blank, so the status says what it is."""
+
+    title: str
+    status: int
+    detail: str
 
 
 class ProblemRoute(APIRoute):
@@ -40,15 +61,11 @@ class ProblemRoute(APIRoute):
 
     def get_route_handler(self) -> Handle:
         """Wrap the handler."""
-        return telling(super().get_route_handler())
+        return answering(super().get_route_handler())
 
 
-def telling(handle: Handle, *, missing_setting: int = 503) -> Handle:
-    """Return a handler that answers where this one raises expected trouble.
-
-    `missing_setting` is the status where the server lacks a setting for the request: after 503 a
-    platform delivers its webhook again.
-    """
+def answering(handle: Handle) -> Handle:
+    """Return a handler that answers with problem details where this one raises a HeadwayError."""
 
     async def handled(request: Request) -> Response:
         try:
@@ -60,8 +77,7 @@ def telling(handle: Handle, *, missing_setting: int = 503) -> Handle:
         except StoreError as error:
             return problem(503, str(error), title="the database is down")
         except ConfigError as error:
-            title = "this server is not set up for that"
-            return problem(missing_setting, str(error), title=title)
+            return problem(503, str(error), title="this server is not set up for that")
 
     return handled
 
@@ -97,3 +113,10 @@ def problem(
     return JSONResponse(
         content, status_code=status, media_type="application/problem+json", headers=headers
     )
+
+
+def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the declaration of these statuses."""
+    return {
+        status: {"model": ProblemShape, "description": DESCRIPTIONS[status]} for status in statuses
+    }

@@ -3,12 +3,11 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import wraps
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 
@@ -16,7 +15,7 @@ from headway.app import App
 from headway.core.catalog.listings import MAIN
 from headway.core.runs import Run
 from headway.errors import StoreError
-from headway.operations import deployment, history, people, runs, shop_links
+from headway.operations import deployment, history
 from headway.operations.callers import Caller
 from headway.operations.deployment import SupplierQuery
 from headway.operations.operation import ApiOperation
@@ -26,14 +25,12 @@ from headway.store.runs import Runs
 from headway.store.status import Overview
 from headway.web import audit, health
 from headway.web.access import ApiRoute, Requirement
-from headway.web.error_responses import error_responses
 from headway.web.idempotency import keep_instead
 from headway.web.live import Snapshot
 from headway.web.openapi import document
-from headway.web.problems import problem
+from headway.web.problems import error_responses, problem
 
 AnyOperation = ApiOperation[Any, Any, Any]
-REQUEST, REPLY = "request", "reply"
 
 
 def include(site: FastAPI, app: App) -> None:
@@ -55,53 +52,50 @@ def router() -> APIRouter:
     """Make a route of every operation."""
     routes = APIRouter(route_class=ApiRoute)
     for declared in OPERATIONS:
-        is_export = declared is history.audit
-        options: dict[str, Any] = {"response_class": StreamingResponse} if is_export else {}
         routes.add_api_route(
             declared.path,
-            _endpoint(declared),
+            HTTP_ONLY.get(declared) or _endpoint(declared),
             methods=[declared.method],
+            name=declared.function.__name__,
+            description=inspect.getdoc(declared.function),
             status_code=declared.status,
             tags=[declared.tag],
-            response_model=None if is_export else declared.signature.return_annotation,
-            responses=error_responses(*declared.errors) | (audit.REPLIES if is_export else {}),
-            **options,
+            responses=error_responses(*declared.errors) | REPLIES.get(declared, {}),
+            response_class=StreamingResponse if declared in REPLIES else JSONResponse,
         )
     return routes
 
 
 def _endpoint(declared: AnyOperation) -> Callable[..., Any]:
     """Return the function that FastAPI routes: the operation with its caller from the request."""
-    function = INSTEAD.get(declared, declared.function)
-    after = AFTER.get(declared)
+    function: Callable[..., Any] = declared.function
 
-    caller, *others = inspect.signature(function).parameters.values()
-    takes_request = any(parameter.name == REQUEST for parameter in others)
-
-    @wraps(declared.function)
-    def endpoint(**arguments: Any) -> Any:  # noqa: ANN401 - FastAPI passes what the signature says
-        request, reply = arguments[REQUEST], arguments.pop(REPLY)
-        if not takes_request:
-            del arguments[REQUEST]
+    def endpoint(request: Request, reply: Response, **arguments: Any) -> Any:  # noqa: ANN401 - see below
         answer = function(**arguments)
         _link_next(request, reply, getattr(answer, "next_cursor", None))
-        if after is not None:
-            after(request, reply, answer)
+        if declared.shown_once:
+            shown = replace(answer, **{declared.shown_once: None})
+            keep_instead(request, TypeAdapter(type(shown)).dump_json(shown, by_alias=True))
+        if isinstance(answer, Run) and declared.method != "GET":
+            reply.headers["Location"] = f"/api/runs/{answer.id}"
+            request.app.state.background.ring()
         return answer
 
-    admitted = Depends(Requirement(declared.need))
-    own = [
-        inspect.Parameter(REQUEST, inspect.Parameter.KEYWORD_ONLY, annotation=Request),
-        inspect.Parameter(REPLY, inspect.Parameter.KEYWORD_ONLY, annotation=Response),
-        caller.replace(kind=inspect.Parameter.KEYWORD_ONLY, default=admitted),
-    ]
-    others = [parameter for parameter in others if parameter.name != REQUEST]
-    others = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in others]
-    endpoint.__signature__ = inspect.Signature([*own, *others])  # type: ignore[attr-defined]
+    request, reply, _ = inspect.signature(endpoint).parameters.values()
+    caller, *others = inspect.signature(function).parameters.values()
+    caller = caller.replace(default=Depends(Requirement(declared.need)))
+    named = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (caller, *others)]
+    endpoint.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [request, reply, *named], return_annotation=declared.signature.return_annotation
+    )
     return endpoint
 
 
-def _status(caller: Caller, request: Request, supplier: SupplierQuery = None) -> Overview:
+def _status(
+    request: Request,
+    caller: Annotated[Caller, Depends(Requirement(deployment.status.need))],
+    supplier: SupplierQuery = None,
+) -> Overview:
     if caller.seller is not None or supplier not in {None, MAIN}:
         return deployment.status(caller, supplier)
     # Data that all callers see is read once for all requests.
@@ -111,43 +105,12 @@ def _status(caller: Caller, request: Request, supplier: SupplierQuery = None) ->
     return snapshot.overview
 
 
-def _started(request: Request, reply: Response, run: Run) -> None:
-    reply.headers["Location"] = f"/api/runs/{run.id}"
-    _wake(request, reply, run)
-
-
-def _wake(request: Request, _reply: Response, _run: Run) -> None:
-    background: BackgroundRuns = request.app.state.background
-    background.ring()
-
-
-def _forget_key(request: Request, _reply: Response, made: people.NewKey) -> None:
-    _keep(request, replace(made, key=None))
-
-
-def _forget_link(
-    request: Request, _reply: Response, made: shop_links.ConnectLink | people.LoginLink
-) -> None:
-    _keep(request, replace(made, link=None))
-
-
-def _keep(request: Request, answer: object) -> None:
-    """Keep this for a replay, instead of the reply with its secret."""
-    keep_instead(request, TypeAdapter(type(answer)).dump_json(answer, by_alias=True))
-
-
-# Operations with another reply over HTTP, and their side effects there.
-INSTEAD: Mapping[AnyOperation, Callable[..., Any]] = {
+# Operations with an endpoint of their own, since their reply over HTTP is another one.
+HTTP_ONLY: Mapping[AnyOperation, Callable[..., Any]] = {
     deployment.status: _status,
     history.audit: audit.export,
 }
-AFTER: Mapping[AnyOperation, Callable[[Request, Response, Any], None]] = {
-    runs.start_run: _started,
-    runs.cancel_run: _wake,
-    people.create_key: _forget_key,
-    people.create_link: _forget_link,
-    shop_links.connect_link: _forget_link,
-}
+REPLIES = {history.audit: audit.REPLIES}
 
 
 def _link_next(request: Request, reply: Response, cursor: str | None) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from headway.app import App
 from headway.core.access import Need
 from headway.core.catalog.listings import SellerId, Sku
+from headway.core.catalog.price_history import SeriesPoint
+from headway.core.timetable.day import DayTimetable
 from headway.errors import NotFoundError
 from headway.operations import history, listings
 from headway.operations.alerts import alerts_in
@@ -15,12 +17,11 @@ from headway.operations.listings import ListingExplanation
 from headway.operations.people import keys
 from headway.operations.status import day_of
 from headway.operations.suppliers import SupplierStatuses, worst_suppliers
-from headway.store.catalog.history import HistoryEvent, SeriesPoint
+from headway.store.catalog.history import HistoryEvent
 from headway.store.catalog.product_list import ProductView
 from headway.store.monitoring.freshness import Freshness
 from headway.store.monitoring.processes import Process, Processes
 from headway.store.status import RecentCall
-from headway.store.timetable.hours import DayTimetable
 from headway.web.live import More, PanelKey, Scene
 from headway.web.section_lists import LISTS, ListPage, read
 

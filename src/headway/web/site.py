@@ -51,7 +51,7 @@ def create(
     stream_life_s: float = STREAM_LIFE_S,
     ask_again_s: float = ASK_AGAIN_S,
     body_wait_s: float = BODY_WAIT_S,
-    wall: Clock | None = None,
+    real_time: Clock | None = None,
 ) -> FastAPI:
     """Return the site of one application."""
     drawn = pages.templates(app)
@@ -78,7 +78,7 @@ def create(
     site.add_middleware(Shield, is_https=app.settings.public_url.startswith("https:"))
     site.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     site.state.pages, site.state.feed = drawn, feed
-    site.state.gate = AuthenticationGate(app, wall=wall or SystemClock())
+    site.state.gate = AuthenticationGate(app, real_time=real_time or SystemClock())
     site.state.clock, site.state.stream_life_s = app.clock, stream_life_s
     site.state.ask_again_s, site.state.watching = ask_again_s, Counter()
     site.include_router(login.router(site.state.gate, drawn))

@@ -15,13 +15,12 @@ from starlette.concurrency import run_in_threadpool
 
 from headway.app import App
 from headway.core.accounts.jobs import PlatformName
-from headway.core.accounts.webhooks import WebhookEffect, read_hook
+from headway.core.accounts.webhooks import WebhookEffect
 from headway.providers.provider import WebhookRole
-from headway.providers.registry import platform_role
+from headway.providers.registry import platforms
 from headway.store.accounts.webhooks import DeliveryResult
 from headway.web.body_limits import read_body
-from headway.web.problems import ProblemRoute, problem
-from headway.web.response_model import ProblemShape
+from headway.web.problems import ProblemRoute, ProblemShape, problem
 
 LOG = logging.getLogger(__name__)
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -37,8 +36,8 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 def router(app: App, *, body_wait_s: float) -> APIRouter:
     """Make the routes of one application."""
     routes = APIRouter(route_class=ProblemRoute, tags=["webhooks"])
-    for platform in PlatformName:
-        role = platform_role(platform).webhooks
+    for platform, platform_role in platforms().items():
+        role = platform_role.webhooks
         if role is None:
             continue
         routes.add_api_route(
@@ -68,7 +67,7 @@ def _endpoint(
                 f"{platform} did not sign this body with the secret that is set",
                 title="the signature is wrong",
             )
-        hook = read_hook(platform, headers, body)
+        hook = role.read(platform, headers, body)
         if hook.effect is WebhookEffect.NOTHING:
             return _reply("not used", status=200)
         fate = await run_in_threadpool(app.webhooks.take, hook, now=app.clock.now())

@@ -11,7 +11,6 @@ from typing import Any
 from headway_lab.simulation.scenario import HOUR_S, LIMIT, SPAN_S
 
 HOURS_PER_DAY = 24
-MINUTES_PER_HOUR = 60
 CALLS_MAX = LIMIT * HOUR_S / SPAN_S
 # Below this share of the limit, a line at the limit would flatten everything else.
 LIMIT_SHARE_MIN = 0.1

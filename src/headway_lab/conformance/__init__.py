@@ -1,51 +1,51 @@
 """The test suite that every provider must pass, for each role it plays.
 
-A test module gives the suite a world: the provider's record, a simulator, and how rows stand in a
-reply. `checks_of` returns the checks of a role; run each by pytest with a fresh world:
+Give it a world: the provider's record, and a simulator of the other side. `SupplierWorld`,
+`StorefrontWorld` and `PlatformWorld` name what a world provides. Run each check with a new one:
 
-    from headway_lab.conformance import Check, checks_of
+    @pytest.mark.parametrize("check", checks_of("platform"), ids=lambda check: check.__name__)
+    def test_acme_conforms(check: Check) -> None:
+        check(AcmeWorld())
 
-    @pytest.mark.parametrize("check", checks_of("platform"))
-    def test_my_platform_conforms(check: Check) -> None:
-        check(make_world())
-
-`PlatformWorld`, `SupplierWorld` and `StorefrontWorld` say what a world must provide.
+A check that fails names what the provider lacks. `examples/headway-example-platform` is complete.
 """
 
 from collections.abc import Callable
+from inspect import isfunction
 from typing import Any
 
-from headway_lab.conformance import any_role, platform, supplier
+from headway_lab.conformance import any_role, platform, storefront, supplier
+from headway_lab.conformance.transport import FaultyTransport
 from headway_lab.conformance.world import (
-    FaultyTransport,
-    MemoryTokenStore,
+    START,
     PlatformWorld,
     ProviderWorld,
+    Rows,
     StorefrontWorld,
     SupplierWorld,
-    open_context,
 )
 
 __all__ = [
+    "START",
     "Check",
     "FaultyTransport",
-    "MemoryTokenStore",
     "PlatformWorld",
     "ProviderWorld",
+    "Rows",
     "StorefrontWorld",
     "SupplierWorld",
     "checks_of",
-    "open_context",
 ]
 
 Check = Callable[[Any], None]
-BY_ROLE: dict[str, tuple[Check, ...]] = {
-    "supplier": (*any_role.CHECKS, *supplier.CHECKS),
-    "storefront": any_role.CHECKS,
-    "platform": (*any_role.CHECKS, *platform.CHECKS),
-}
+BY_ROLE = {"supplier": supplier, "storefront": storefront, "platform": platform}
 
 
 def checks_of(role: str) -> tuple[Check, ...]:
-    """Return the checks that a provider must pass in this role."""
-    return BY_ROLE[role]
+    """Return the checks that a provider must pass in this role: the module's public functions."""
+    return tuple(
+        function
+        for module in (any_role, BY_ROLE[role])
+        for name, function in vars(module).items()
+        if isfunction(function) and function.__module__ == module.__name__ and name[0] != "_"
+    )

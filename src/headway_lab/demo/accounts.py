@@ -16,6 +16,7 @@ import httpx
 from pydantic import SecretStr
 
 from headway.app import App
+from headway.app.accounts import connect_account
 from headway.app.providers import shared_vault
 from headway.clock import Clock, rng
 from headway.core.accounts.jobs import DataKind, PlatformName, Tier
@@ -23,11 +24,11 @@ from headway.core.catalog.listings import SellerId, Wait
 from headway.engine.pull import Pull
 from headway.providers.etsy.limits import day_key
 from headway.providers.tokens import store_tokens, token_key
-from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway.store.accounts.job_claim import Claimed
 from headway.store.accounts.jobs import Jobs
 from headway_lab.demo.shops import SELLERS, DemoShops, domain_of
+from headway_lab.platforms import ETSY, KINDS, PRINTIFY, SHOPIFY
 from headway_lab.simulators.etsy.simulator import EtsyApp, EtsySimulator
 from headway_lab.simulators.printify.simulator import PrintifySimulator
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
@@ -94,7 +95,7 @@ class Marketplace:
         for seller, tier in TIERS.items():
             quotas = app.job_rule.order_quotas
             app.sellers.set_tier(seller, tier, quotas=quotas, now=app.clock.now())
-        self.connect(app, PlatformName.ETSY)
+        self.connect(app, ETSY)
 
     def connect(self, app: App, platform_name: PlatformName) -> None:
         """Connect all shops on a platform; those on Shopify are connected for the catalog."""
@@ -103,15 +104,16 @@ class Marketplace:
             if platform is not platform_name:
                 continue
             tokens: dict[str, Any] = {"access": self.printify.personal_token(seller)}
-            if platform is PlatformName.ETSY:
+            if platform == ETSY:
                 pair = self.etsy.grant(int(name))
                 tokens = {"access": pair.access, "refresh": pair.refresh}
             store_tokens(credentials, vault, token_key(platform, name), clock=app.clock, **tokens)
-            ConnectedShops(app.pool).connect(
+            connect_account(
+                app.pool,
                 seller,
                 name,
                 platform=platform,
-                owner_id=name if platform is PlatformName.PRINTIFY else "",
+                owner_id=name if platform == PRINTIFY else "",
                 title=TITLES[seller],
                 now=now,
             )
@@ -128,9 +130,9 @@ def open_marketplace(clock: Clock, demo_shops: DemoShops, *, seed: int) -> Marke
         for _ in range(LISTINGS[tier]):
             etsy.add_listing(shop)
             printify.add_product(own)
-        names[seller, PlatformName.SHOPIFY] = domain_of(seller)
-        names[seller, PlatformName.ETSY] = str(shop)
-        names[seller, PlatformName.PRINTIFY] = str(own)
+        names[seller, SHOPIFY] = domain_of(seller)
+        names[seller, ETSY] = str(shop)
+        names[seller, PRINTIFY] = str(own)
     skus = {
         seller: [sku for owner, sku, _ in demo_shops.sold if owner == seller] for seller in SELLERS
     }
@@ -148,9 +150,9 @@ def _add_history(market: Marketplace, now: datetime, seed: int) -> None:
         count = HISTORY_ORDERS[TIERS[seller]]
         for at in sorted(now - HISTORY * generator.random() for _ in range(count)):
             placed = at.replace(microsecond=0)
-            if platform is PlatformName.ETSY:
+            if platform == ETSY:
                 market.etsy.place_order(int(name), at=placed)
-            elif platform is PlatformName.PRINTIFY:
+            elif platform == PRINTIFY:
                 market.printify.shop(int(name)).place_order(placed)
             elif market.skus[seller]:
                 market.shopify.place_order(
@@ -203,9 +205,9 @@ class DemoOrders:
 
     def _place(self, shop: Shop) -> str | None:
         (seller, platform), name, market = shop, self._market.names[shop], self._market
-        if platform is PlatformName.ETSY:
+        if platform == ETSY:
             return str(market.etsy.place_order(int(name)))
-        if platform is PlatformName.PRINTIFY:
+        if platform == PRINTIFY:
             return market.printify.place_order(int(name))
         if not market.skus[seller]:
             return None
@@ -218,9 +220,9 @@ class DemoOrders:
         topic = _TOPICS.get((platform, action))
         if self._send is None or topic is None or self._generator.random() > TOLD_SHARE:
             return
-        if platform is PlatformName.ETSY:
+        if platform == ETSY:
             headers, body = market.etsy.hook(topic, int(name), int(number))
-        elif platform is PlatformName.PRINTIFY:
+        elif platform == PRINTIFY:
             headers, body = market.printify.hook(topic, int(name), number)
         else:
             sent = market.shopify.hook(topic, number, shop=name)
@@ -281,7 +283,7 @@ class EtsyJobs(Jobs):
         self, *, now: datetime, owner: str, without: Collection[PlatformName] = ()
     ) -> Claimed | None:
         """Lease the most deserving job of Etsy."""
-        others = {*without, PlatformName.SHOPIFY, PlatformName.PRINTIFY}
+        others = {*without, SHOPIFY, PRINTIFY}
         return super().claim(now=now, owner=owner, without=others)
 
 
@@ -290,10 +292,10 @@ def past_pull(app: App, *, is_late: bool = False) -> Pull:
 
     Etsy's daily quota must have a past; for the others a late pull is enough.
     """
-    days = {PlatformName.ETSY: day_key(app.settings.etsy_keystring)}
-    jobs = EtsyJobs(app.pool, app.limiter, app.job_rule, days=days)
+    days = {ETSY: day_key(app.settings.etsy_keystring)}
+    jobs = EtsyJobs(app.pool, app.limiter, app.job_rule, kinds=KINDS, days=days)
     slow = replace(app, pull_rule=replace(app.pull_rule, poll=PAST_POLL))
-    return slow.pull("past", jobs=None if is_late else jobs)
+    return (slow if is_late else replace(slow, jobs=jobs)).pull("past")
 
 
 def _ship_print(market: Marketplace, name: str, number: str) -> None:
@@ -303,26 +305,24 @@ def _ship_print(market: Marketplace, name: str, number: str) -> None:
 
 OrderAction = Callable[[Marketplace, str, str], object]
 _ACTIONS: Mapping[tuple[PlatformName, str], OrderAction] = {
-    (PlatformName.ETSY, "shipped"): lambda m, name, order: m.etsy.ship(int(name), int(order)),
-    (PlatformName.ETSY, "cancelled"): lambda m, name, order: m.etsy.cancel(int(name), int(order)),
-    (PlatformName.ETSY, "refunded"): lambda m, name, order: m.etsy.refund(int(name), int(order)),
-    (PlatformName.SHOPIFY, "shipped"): lambda m, name, order: m.shopify.fulfil(name, order),
-    (PlatformName.SHOPIFY, "cancelled"): lambda m, name, order: m.shopify.cancel(name, order),
-    (PlatformName.SHOPIFY, "refunded"): lambda m, name, order: m.shopify.refund(name, order),
-    (PlatformName.PRINTIFY, "shipped"): _ship_print,
-    (PlatformName.PRINTIFY, "cancelled"): lambda m, name, order: m.printify.cancel(
-        int(name), order
-    ),
+    (ETSY, "shipped"): lambda m, name, order: m.etsy.ship(int(name), int(order)),
+    (ETSY, "cancelled"): lambda m, name, order: m.etsy.cancel(int(name), int(order)),
+    (ETSY, "refunded"): lambda m, name, order: m.etsy.refund(int(name), int(order)),
+    (SHOPIFY, "shipped"): lambda m, name, order: m.shopify.fulfil(name, order),
+    (SHOPIFY, "cancelled"): lambda m, name, order: m.shopify.cancel(name, order),
+    (SHOPIFY, "refunded"): lambda m, name, order: m.shopify.refund(name, order),
+    (PRINTIFY, "shipped"): _ship_print,
+    (PRINTIFY, "cancelled"): lambda m, name, order: m.printify.cancel(int(name), order),
 }
 _TOPICS = {
-    (PlatformName.ETSY, "placed"): "order.paid",
-    (PlatformName.ETSY, "shipped"): "order.shipped",
-    (PlatformName.ETSY, "cancelled"): "order.canceled",
-    (PlatformName.SHOPIFY, "placed"): "orders/create",
-    (PlatformName.SHOPIFY, "shipped"): "fulfillments/create",
-    (PlatformName.SHOPIFY, "cancelled"): "orders/cancelled",
-    (PlatformName.SHOPIFY, "refunded"): "refunds/create",
-    (PlatformName.PRINTIFY, "placed"): "order:created",
-    (PlatformName.PRINTIFY, "shipped"): "order:shipment:created",
-    (PlatformName.PRINTIFY, "cancelled"): "order:updated",
+    (ETSY, "placed"): "order.paid",
+    (ETSY, "shipped"): "order.shipped",
+    (ETSY, "cancelled"): "order.canceled",
+    (SHOPIFY, "placed"): "orders/create",
+    (SHOPIFY, "shipped"): "fulfillments/create",
+    (SHOPIFY, "cancelled"): "orders/cancelled",
+    (SHOPIFY, "refunded"): "refunds/create",
+    (PRINTIFY, "placed"): "order:created",
+    (PRINTIFY, "shipped"): "order:shipment:created",
+    (PRINTIFY, "cancelled"): "order:updated",
 }

@@ -8,6 +8,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -123,7 +124,7 @@ def demo(
     console = CommandConsole(settings)
     valkey = _valkey(settings) if workers else None
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
-        stack.enter_context(console.log.heard())
+        stack.enter_context(console.log.library_warnings())
         taken = stack.enter_context(listen(settings.web_host, settings.web_port))
         console.say(f"Headway demo, {speed:g} times faster than real time.")
         _keep_private(settings.data_dir.parent)
@@ -272,12 +273,10 @@ def _play(stack: ExitStack, app: App, demo_world: DemoWorld, seed: int) -> Embed
 
 def _work(runner: EmbeddedRunner, app: App, speed: float) -> None:
     """Run the engine too."""
-    bell = app.clock.event()
+    bell, every = app.clock.event(), max(EVERY, timedelta(seconds=TICK_S * speed))
     runner.start(
         bells={"push": bell},
-        tick=app.tick(
-            every=max(EVERY, timedelta(seconds=TICK_S * speed)), watch=alert_monitor(app)
-        ).step,
+        tick=replace(app, tick_every=every).tick(watch=alert_monitor(app)).step,
         fetch=fetch_all_suppliers(app, "demo", wake_push=bell.set).step,
         push=app.push("demo").step,
         **{

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from headway.app import App
+from headway.app.accounts import connect_account
 from headway.app.rules import seller_defaults
 from headway.cli.speed import POINTS, restore_per_s
 from headway.clock import Clock, fresh_id, rng
@@ -16,7 +17,6 @@ from headway.core.catalog.listings import Quote, SellerId, Sku, Wait
 from headway.core.catalog.storefront import Gid
 from headway.providers.shopify.storefront import shop_limit_key, store_tokens
 from headway.providers.vault import open_vault
-from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway.store.catalog.products import Products
 from headway.store.catalog.publishing import Publishing
@@ -49,10 +49,10 @@ class DemoShops:
         """Connect each seller's shop, and import what it sells."""
         settings, now = app.settings, app.clock.now()
         keys = settings.secret_key.get_secret_value() if settings.secret_key else None
-        vault, accounts = open_vault(keys, settings.data_dir), ConnectedShops(app.pool)
+        vault = open_vault(keys, settings.data_dir)
         for seller in SELLERS:
             limit_key = shop_limit_key(settings.shopify_client_id, domain_of(seller))
-            accounts.connect(seller, domain_of(seller), now=now)
+            connect_account(app.pool, seller, domain_of(seller), now=now)
             store_tokens(Credentials(app.pool), vault, limit_key, clock=app.clock, access=TOKEN)
         Products(app.pool).take_in(self._rows(), form=settings.shop_sku, policy=app.policy, now=now)
         app.sellers.count_catalogs(now)

@@ -15,11 +15,11 @@ from functools import partial
 from headway.app import App
 from headway.clock import Clock, rng
 from headway.config import Settings
-from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import Done, Wait
 from headway.runners.embedded import Step, run_steps
 from headway_lab.demo.accounts import DemoOrders, Marketplace, open_marketplace, past_pull
 from headway_lab.demo.shops import DemoShops, open_shops
+from headway_lab.platforms import PRINTIFY
 from headway_lab.simulation.world import CENT, World, WorldChange, seeded_world
 from headway_lab.simulators.boeing import BoeingSimulator, SignIn, SupplierPart
 from headway_lab.simulators.faults import FaultPlan, Interval
@@ -225,7 +225,8 @@ def simulate_past(
     stage.market.set_up(app)
     # No edits were made yet, so no drift check is needed.
     app = replace(
-        app.with_poll(PAST_POLL),
+        app,
+        rule=replace(app.rule, poll=PAST_POLL),
         push_rule=replace(app.push_rule, poll=PAST_POLL, verify_every=None),
         shop_restore_per_s=stage.demo_shops.restore_per_s,
     )
@@ -248,7 +249,7 @@ def simulate_past(
             stage.demo_shops.publish(app, PUBLISHED_BEFORE)
         clock.run((hour + 1) * HOUR_S)
     # Their history is pulled while you watch.
-    stage.market.connect(app, PlatformName.PRINTIFY)
+    stage.market.connect(app, PRINTIFY)
 
 
 def _pushes_from_h(app: App, listings: int) -> int:

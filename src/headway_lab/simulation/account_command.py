@@ -3,6 +3,7 @@
 import contextlib
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -12,10 +13,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from headway.cli.output import facts, say, table
 from headway.cli.progress import tell_share
 from headway.clock import SystemClock
+from headway.core.accounts.jobs import JobStatus, Tier
 from headway_lab.charts.chart import days_of
-from headway_lab.simulation.accounts.report import figures
+from headway_lab.platforms import PLATFORMS
 from headway_lab.simulation.accounts.scenario import AccountParts, AccountPlan, AccountScenario
-from headway_lab.simulation.accounts.world import DAY_S
+from headway_lab.simulation.accounts.world import DAY_S, HOUR_S
 from headway_lab.simulation.results import (
     alert_facts,
     forecast_fact,
@@ -24,6 +26,70 @@ from headway_lab.simulation.results import (
     print_broken,
 )
 from headway_lab.simulation.throwaway_database import open_throwaway_database
+
+
+def figures(scenario: AccountScenario, *, real_seconds: float) -> dict[str, Any]:
+    """Return the whole report; only the real time differs between equal runs."""
+    plan, laws, outcome = scenario.plan, scenario.laws, scenario.outcome
+    tiers = Counter(plan.world.tiers.values())
+    accounts = Counter(shop.platform for shop in plan.world.shops.values())
+    return {
+        "lane": "account",
+        "sellers": len(plan.world.tiers),
+        "days": plan.days,
+        "seed": plan.seed,
+        "calls_by_provider": {
+            sim: simulated.calls for sim, simulated in scenario.platforms.items()
+        },
+        "refusals_by_provider": {
+            sim: simulated.refusals for sim, simulated in scenario.platforms.items()
+        },
+        "peak_quota_share": round(scenario.etsy.peak_share, 4),
+        "served_by_tier": outcome.served,
+        "age_by_tier_min": outcome.age_min,
+        "starved": outcome.starved,
+        "rows_missing": outcome.tally.missing,
+        "rows_wrong": outcome.tally.wrong,
+        "laws": scenario.violations.counts,
+        "laws_not_in_play": scenario.violations.not_checked,
+        "rows": outcome.tally.rows,
+        "rows_withheld": outcome.tally.withheld,
+        "rows_hidden": outcome.tally.hidden,
+        "rows_unequal": dict(sorted(outcome.tally.unequal.items())),
+        "etsy_demand_per_day": round(scenario.etsy_demand),
+        "etsy_day_limit": scenario.etsy.short_day,
+        "etsy_served_by_tier": outcome.etsy_served,
+        "etsy_age_by_tier_min": outcome.etsy_age_min,
+        "longest_wait_by_tier_h": outcome.longest_wait_h,
+        "sellers_by_tier": {tier.value: tiers[tier] for tier in Tier},
+        "accounts_by_provider": {name: accounts[name] for name in PLATFORMS},
+        "runs": {
+            "completed": laws.ended[JobStatus.COMPLETED],
+            "yielded or rate limited": laws.ended[JobStatus.QUEUED],
+            "failed": laws.ended[JobStatus.FAILED],
+            "plan limited": laws.ended[JobStatus.LIMITED],
+        },
+        "claims_by_type": {str(kind): count for kind, count in sorted(laws.claims.items())},
+        "pages": laws.pages,
+        "plan_limited": len(laws.limited),
+        "rescued": laws.rescued,
+        "eta_within_headway": scenario.forecasts.figures(),
+        "alerts": scenario.alerts.figures() if plan.is_watched else None,
+        "refused": laws.refused,
+        "grants_lost": scenario.people.grants_lost,
+        "webhooks": dict(sorted(scenario.people.hooks.items())),
+        "events": len(plan.world.future),
+        "faults_injected": _injected(scenario),
+        "settling_h": round(outcome.settling_s / HOUR_S, 1),
+        "real_seconds": round(real_seconds, 2),
+    }
+
+
+def _injected(scenario: AccountScenario) -> dict[str, int]:
+    injected = {"crash": scenario.workers.crashes, "stall": scenario.workers.stalls}
+    for name, simulated in scenario.platforms.items():
+        injected |= {f"{name}-{kind}": count for kind, count in simulated.injected.items()}
+    return {kind: count for kind, count in sorted(injected.items()) if count}
 
 
 def run_accounts(
@@ -38,7 +104,7 @@ def run_accounts(
     With `json_progress`, progress goes to stderr as JSON.
     """
     real_clock = SystemClock()
-    shown = _told(plan) if json_progress else _progress(plan)
+    shown = _json_progress(plan) if json_progress else _progress(plan)
     with open_throwaway_database(url) as database, shown as progress:
         began_s = real_clock.monotonic()
         scenario = AccountScenario(plan, database.pool, database.data_dir, parts)
@@ -112,7 +178,7 @@ def _pairs(report: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 @contextlib.contextmanager
-def _told(plan: AccountPlan) -> Iterator[Callable[[float], None]]:
+def _json_progress(plan: AccountPlan) -> Iterator[Callable[[float], None]]:
     yield lambda at_s: tell_share(at_s / DAY_S / plan.days)
 
 

@@ -189,7 +189,7 @@ def _run_elsewhere(ctx: typer.Context, url: str, *, json_progress: bool) -> list
     request = {("faults" if name == "fault" else name): value for name, value in options.items()}
     run = run_elsewhere(url, RunKind.SIMULATE, request, tells=json_progress)
     reports = run.result if isinstance(run.result, list) else [run.result or {}]
-    broken = tuple(run.said.splitlines()) if any(map(broken_laws, reports)) else ()
+    broken = tuple(run.message.splitlines()) if any(map(broken_laws, reports)) else ()
     first, *others = reports
     return [
         RunOutcome(report=first, broken=broken),
@@ -314,12 +314,16 @@ def _run_all(
 ) -> list[RunOutcome]:
     outcomes: list[RunOutcome] = []
 
-    def tell(at_s: float) -> None:
+    def report_progress(at_s: float) -> None:
         tell_share((len(outcomes) + min(1.0, at_s / DAY_S / plan.days)) / len(plans))
 
     for number, plan in enumerate(plans, start=1):
         place = f" ({number} of {len(plans)})" if len(plans) > 1 else ""
-        with contextlib.nullcontext(tell) if json_progress else _progress(plan, place) as progress:
+        with (
+            contextlib.nullcontext(report_progress)
+            if json_progress
+            else _progress(plan, place) as progress
+        ):
             outcomes.append(_run(plan, url, trace, progress))
     return outcomes
 

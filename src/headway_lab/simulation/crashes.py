@@ -116,6 +116,34 @@ class CrashingTransport(httpx.BaseTransport):
         return response
 
 
+class CrashingPort:
+    """A port of a worker, who may crash before any operation; a subclass checks some of them."""
+
+    def __init__(self, inner: Any, injector: FaultInjector) -> None:  # noqa: ANN401 - a port, or a wrong one in a test
+        self._inner = inner
+        self._injector = injector
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the port
+        operation = getattr(self._inner, name)
+
+        def crash_or_do(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the port
+            self._injector.may_crash()
+            return operation(*args, **kwargs)
+
+        return crash_or_do
+
+    @contextmanager
+    def _may_crash(self, *, freezes: bool = False, claims: bool = False) -> Iterator[None]:
+        """Surround an operation and its checks with the points at which the worker may crash."""
+        if freezes:
+            self._injector.may_freeze()
+        if claims:
+            self._injector.before_claim()
+        self._injector.may_crash()
+        yield
+        self._injector.may_crash()
+
+
 class CrashingPool:
     """A worker's connection pool that may crash before or after any transaction."""
 

@@ -16,6 +16,8 @@ MayWait = Callable[[float], bool]
 WAIT_S = 180.0
 # The lease of one that died, and hosts' clocks that are apart, a few times over; or a breaker.
 TROUBLE_S = 1800.0
+# Halving a call until the product that spoils it is alone, with a read-back after each write.
+POISON_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,7 @@ def grace_of(faults: Faults) -> Grace:
     """Return how long a push may take with these faults."""
     troubles = (faults.is_deadly, faults.shop_shares, faults.shop_outages)
     wait_s = WAIT_S + 2 * faults.skew_max_s + TROUBLE_S * sum(map(bool, troubles))
+    wait_s += POISON_S if faults.shop_poison else 0
     return Grace(wait_s=wait_s, outages=faults.shop_silences)
 
 
@@ -52,7 +55,7 @@ class Version:
     """What was desired of a listing at one time, and what its read had shown, if it was one."""
 
     shop_fields: ShopFields
-    seen: ShopFields | None
+    reported: ShopFields | None
 
 
 class DesiredVersions:
@@ -66,7 +69,8 @@ class DesiredVersions:
         self._versions = {
             id_: [
                 Version(
-                    shop_fields=dict(shop_listing.shop_fields), seen=dict(shop_listing.shop_fields)
+                    shop_fields=dict(shop_listing.shop_fields),
+                    reported=dict(shop_listing.shop_fields),
                 )
             ]
             for id_, shop_listing in shop_listings.items()
@@ -84,7 +88,7 @@ class DesiredVersions:
             return
         old = self._versions[id_][-1].shop_fields
         shop_fields = {**old, **shop_fields}
-        self._versions[id_].append(Version(shop_fields=shop_fields, seen=reported))
+        self._versions[id_].append(Version(shop_fields=shop_fields, reported=reported))
         moved = {facet for facet, value in shop_fields.items() if old.get(facet) != value}
         replaced = self._open.pop(id_, None)
         if replaced is not None:

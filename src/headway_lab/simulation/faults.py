@@ -9,8 +9,8 @@ from headway.clock import rng
 from headway.core.catalog.listings import Sku
 from headway.core.pauses import PauseKind
 from headway.errors import InvalidError
-from headway_lab.simulators.faults import BadPrice, FaultPlan, Interval
-from headway_lab.simulators.shopify.faults import ShopFaultPlan
+from headway_lab.simulators.faults import BadPrice, FaultPlan, Interval, Poison
+from headway_lab.simulators.shopify.faults import ShopFaultPlan, ShopPoison, ShopPoisonForm
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 CALL_FAULTS = ("timeout", "error", "slow", "truncate", "html", "drop", "duplicate")
@@ -21,7 +21,7 @@ KNOWN = (
     " drop:1%, duplicate:5%, crash:1/h, stall:1/h, away:2h@10:00, clock:90s, poison:2,"
     " vanish:3@10:00, badprice:3@10:00, shop-outage:2h@10:00, shop-lost-reply:5%,"
     " shop-lost-request:5%, shop-error:5%, shop-slow:5%, shop-html:1%, shop-throttle:5%,"
-    " shop-stale:55@10:00, shop-edit:3/d, shop-sale:20/d, pause:2h@10:00,"
+    " shop-poison:3, shop-stale:55@10:00, shop-edit:3/d, shop-sale:20/d, pause:2h@10:00,"
     " pause-supplier:2h@10:00, pause-seller:2h@10:00"
 )
 
@@ -57,6 +57,7 @@ class Faults:
     badprice: tuple[tuple[int, float], ...] = ()
     shop_outages: tuple[Interval, ...] = ()
     shop_shares: Mapping[str, float] = field(default_factory=dict)
+    shop_poison: int = 0
     shop_stale: tuple[tuple[int, float], ...] = ()
     shop_edits_per_h: float = 0.0
     shop_sales_per_h: float = 0.0
@@ -80,13 +81,14 @@ class Faults:
         """Return True if workers crash or freeze."""
         return self.crashes_per_h > 0 or self.stalls_per_h > 0 or bool(self.absences)
 
-    def shop_plan(self, *, seed: int) -> ShopFaultPlan:
+    def shop_plan(self, *, seed: int, poison: Sequence[ShopPoison] = ()) -> ShopFaultPlan:
         """Return the shops' plan for the whole run."""
-        return ShopFaultPlan(seed, rates=self.shop_shares, outage=self.shop_outages)
+        return ShopFaultPlan(seed, rates=self.shop_shares, outage=self.shop_outages, poison=poison)
 
     def affected(self, skus: Sequence[Sku], *, seed: int) -> "AffectedParts":
         """Choose the affected SKUs; the same seed chooses the same."""
-        fated = sum(count for count, _ in (*self.vanish, *self.badprice)) + self.poison
+        fated = sum(count for count, _ in (*self.vanish, *self.badprice))
+        fated += self.poison + self.shop_poison
         if fated > len(skus):
             raise InvalidError(f"--fault: {fated} SKUs are to suffer but there are {len(skus)}")
         order: list[str] = sorted(skus)
@@ -98,21 +100,35 @@ class Faults:
             next(taken): (ways[index % len(ways)], Interval(start_s=at, end_s=math.inf))
             for index, at in enumerate(_each(self.badprice))
         }
-        poison = frozenset(next(taken) for _ in range(self.poison))
-        return AffectedParts(poison=poison, vanish=vanish, badprice=badprice)
+        forms = list(Poison)
+        poison = {next(taken): forms[index % len(forms)] for index in range(self.poison)}
+        shop_forms = list(ShopPoisonForm)
+        shop_poison = tuple(
+            ShopPoison(sku=next(taken), form=shop_forms[index % len(shop_forms)])
+            for index in range(self.shop_poison)
+        )
+        return AffectedParts(
+            poison=poison, vanish=vanish, badprice=badprice, shop_poison=shop_poison
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AffectedParts:
     """The SKUs with a fault, one fault each."""
 
-    poison: frozenset[str] = frozenset()
+    poison: Mapping[str, Poison] = field(default_factory=dict)
     vanish: Mapping[str, Interval] = field(default_factory=dict)
     badprice: Mapping[str, tuple[BadPrice, Interval]] = field(default_factory=dict)
+    shop_poison: tuple[ShopPoison, ...] = ()
 
     def affects(self, sku: str) -> bool:
-        """Return True if this SKU has a fault of its own."""
+        """Return True if this SKU has a fault of its own at the supplier."""
         return sku in self.poison or sku in self.vanish or sku in self.badprice
+
+    @property
+    def unwritable(self) -> frozenset[str]:
+        """The SKUs that spoil every call to their shop."""
+        return frozenset(poison.sku for poison in self.shop_poison)
 
     def plan(self, faults: Faults, *, seed: int) -> FaultPlan:
         """Return the simulator's plan for the whole run."""
@@ -170,6 +186,7 @@ def parse_faults(specs: Sequence[str]) -> Faults:
         badprice=counts("badprice"),
         shop_outages=intervals("shop-outage"),
         shop_shares=shop_calls,
+        shop_poison=int(total("shop-poison")),
         shop_stale=counts("shop-stale"),
         shop_edits_per_h=total("shop-edit"),
         shop_sales_per_h=total("shop-sale"),
@@ -245,6 +262,7 @@ READERS: Mapping[str, Callable[[str], tuple[float, float]]] = {
     "badprice": _count_at,
     **{SHOP + kind: _share for kind in SHOP_FAULTS},
     "shop-outage": _span_at,
+    "shop-poison": _count,
     "shop-stale": _count_at,
     "shop-edit": _per_hour,
     "shop-sale": _per_hour,

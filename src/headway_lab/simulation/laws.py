@@ -343,11 +343,13 @@ class Laws:
 
     def _check_charged(self, old: ListingRow, row: ListingRow, served: Served | None) -> None:
         """Check that a failure which counts against a SKU rests on evidence about that SKU."""
-        is_missing = served is not None and row.sku not in served.parts
+        # A reply may lack a part because of another one that spoils the call.
+        is_own = self._affected.affects(row.sku)
+        is_missing = is_own and served is not None and row.sku not in served.parts
         is_odd = served is not None and (
             row.sku in served.odd or self._affected.badprice.get(row.sku) is not None
         )
-        is_convicted = served is None and row.sku in self._affected.poison
+        is_convicted = row.sku in self._affected.poison
         if not (is_missing or is_odd or is_convicted):
             self._violations.add("L8", f"{row.sku} was charged for a failure that is not its own")
         if row.consecutive_failures != old.consecutive_failures + 1:

@@ -8,16 +8,19 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 import httpx
 
 from headway.clock import Clock
 from headway.core.catalog.lifecycle import Settlement
 from headway.core.catalog.listings import Candidate, Listing, Priority, Sku
+from headway.core.catalog.storefront import Intent, Pushed, PushLease, Shop
 from headway.core.timetable.market import Lesson, Market
 from headway.engine import ports
-from headway_lab.simulation.crashes import FaultInjector
+from headway_lab.simulation.crashes import CrashingPort, FaultInjector
 from headway_lab.simulation.laws import Laws
+from headway_lab.simulation.shop_laws import ShopLaws
 from headway_lab.simulation.truth import Served, read_body
 from headway_lab.simulation.violation_log import ViolationLog
 from headway_lab.simulation.world import SimulatedCatalog
@@ -48,26 +51,18 @@ class WorkerContext:
     served: Served | None = None
 
 
-class ObservedSchedule:
+class ObservedSchedule(CrashingPort):
     """The schedule as one worker uses it, under observation."""
 
     def __init__(self, inner: ports.SchedulePort, laws: Laws, context: WorkerContext) -> None:
-        self._inner = inner
+        super().__init__(inner, context.injector)
         self._laws = laws
         self._context = context
 
-    def front(
-        self,
-        now: datetime,
-        *,
-        limit: int,
-        without: Collection[Sku] = (),
-        only_clean: bool = False,
-    ) -> list[Candidate]:
+    def front(self, now: datetime, **more: Any) -> list[Candidate]:  # noqa: ANN401 - as the port
         """Return the front; listings due at the same moment come by name, so that runs repeat."""
-        self._context.injector.may_crash()
-        front = self._inner.front(now, limit=limit, without=without, only_clean=only_clean)
-        self._context.injector.may_crash()
+        with self._may_crash():
+            front = self._inner.front(now, **more)
         return sorted(
             front, key=lambda listing: (listing.next_sync_at, listing.sku, listing.user_id)
         )
@@ -82,110 +77,65 @@ class ObservedSchedule:
         retried: Collection[Sku] = (),
     ) -> list[Listing]:
         """Claim, and check the claim."""
-        self._context.injector.before_claim()
-        self._context.injector.may_crash()
-        listings = self._inner.claim(
-            skus, now=now, owner=owner, lease_until=lease_until, retried=retried
-        )
-        listings.sort(key=lambda listing: (listing.sku, listing.user_id))
-        self._laws.claimed(listings, now=now, owner=owner, lease_until=lease_until)
-        self._context.priorities = frozenset(listing.priority for listing in listings)
-        self._context.injector.may_crash()
+        with self._may_crash(claims=True):
+            listings: list[Listing] = self._inner.claim(
+                skus, now=now, owner=owner, lease_until=lease_until, retried=retried
+            )
+            listings.sort(key=lambda listing: (listing.sku, listing.user_id))
+            self._laws.claimed(listings, now=now, owner=owner, lease_until=lease_until)
+            self._context.priorities = frozenset(listing.priority for listing in listings)
         return listings
 
     def settle(self, settlements: Sequence[Settlement], *, now: datetime, call_id: str) -> int:
         """Settle, and check what was written."""
-        self._context.injector.may_freeze()
-        self._context.injector.may_crash()
-        refused = self._inner.settle(settlements, now=now, call_id=call_id)
-        read = self._laws.settled(settlements, refused, self._context.served)
-        if self._context.price_call is not None:
-            self._context.price_call.read.update(read)
-        self._context.injector.may_crash()
+        with self._may_crash(freezes=True):
+            refused: int = self._inner.settle(settlements, now=now, call_id=call_id)
+            read = self._laws.settled(settlements, refused, self._context.served)
+            if self._context.price_call is not None:
+                self._context.price_call.read.update(read)
         return refused
-
-    def listed(self) -> int:
-        """Return how many listings there are."""
-        self._context.injector.may_crash()
-        return self._inner.listed()
-
-    def retried_since(self, since: datetime) -> int:
-        """Return how many listings were claimed as retries since then."""
-        self._context.injector.may_crash()
-        return self._inner.retried_since(since)
 
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
         """Release, and check that no failure was counted."""
-        self._context.injector.may_crash()
-        count = self._inner.release(listings, suspicion=suspicion)
-        self._laws.released(listings)
-        self._context.injector.may_crash()
+        with self._may_crash():
+            count: int = self._inner.release(listings, suspicion=suspicion)
+            self._laws.released(listings)
         return count
 
     def reset_suspicion(self) -> int:
         """Reset suspicion, and check that nothing else changed."""
-        self._context.injector.may_crash()
-        count = self._inner.reset_suspicion()
-        self._laws.suspicion_reset()
-        self._context.injector.may_crash()
+        with self._may_crash():
+            count: int = self._inner.reset_suspicion()
+            self._laws.suspicion_reset()
         return count
 
     def rescue(self, now: datetime) -> int:
         """Rescue, and check which listings."""
-        self._context.injector.may_crash()
-        count = self._inner.rescue(now)
-        self._laws.rescued_by(count, now)
-        self._context.injector.may_crash()
+        with self._may_crash():
+            count: int = self._inner.rescue(now)
+            self._laws.rescued_by(count, now)
         return count
 
 
-class ObservedMarkets:
+class ObservedMarkets(CrashingPort):
     """The market as one worker uses it; changed due times are checked."""
 
     def __init__(self, inner: ports.MarketsPort, laws: Laws, injector: FaultInjector) -> None:
-        self._inner = inner
+        super().__init__(inner, injector)
         self._laws = laws
-        self._injector = injector
-
-    def load(self, families: Collection[str], now: datetime) -> Market:
-        """Load the market."""
-        self._injector.may_crash()
-        return self._inner.load(families, now)
-
-    def count(self, now: datetime) -> None:
-        """Count the SKUs."""
-        self._injector.may_crash()
-        self._inner.count(now)
 
     def learn(self, market: Market, lesson: Lesson, now: datetime) -> Collection[Sku]:
         """Learn, and check which due times moved."""
-        self._injector.may_crash()
-        moved = self._inner.learn(market, lesson, now)
-        self._laws.moved(moved)
-        self._injector.may_crash()
+        with self._may_crash():
+            moved: Collection[Sku] = self._inner.learn(market, lesson, now)
+            self._laws.moved(moved)
         return moved
-
-    def refit(self, market: Market, now: datetime) -> None:
-        """Fit the prior again."""
-        self._injector.may_crash()
-        self._inner.refit(market, now)
-
-    def oldest(self) -> datetime | None:
-        """Return when the oldest listing was read."""
-        self._injector.may_crash()
-        return self._inner.oldest()
-
-    def ages_min(self, now: datetime) -> Mapping[int, int]:
-        """Return the ages."""
-        self._injector.may_crash()
-        return self._inner.ages_min(now)
 
     def hurry(self, count: int, now: datetime) -> Collection[Sku]:
         """Move due times forward, and check which."""
-        self._injector.may_crash()
-        moved = self._inner.hurry(count, now)
-        self._laws.moved(moved)
-        self._injector.may_crash()
+        with self._may_crash():
+            moved: Collection[Sku] = self._inner.hurry(count, now)
+            self._laws.moved(moved)
         return moved
 
 
@@ -201,6 +151,66 @@ class ObservedTimetable:
         moved = self._inner.roll_retries(now, opens_at)
         self._laws.moved(moved)
         return moved
+
+
+class ObservedPushes(CrashingPort):
+    """The push leases as one pusher uses them; between store and send it may freeze."""
+
+    def __init__(self, inner: ports.PushesPort, laws: ShopLaws, injector: FaultInjector) -> None:
+        super().__init__(inner, injector)
+        self._laws = laws
+
+    def due_shops(self, now: datetime, **more: Any) -> list[Shop]:  # noqa: ANN401 - as the port
+        """Return the shops that are due."""
+        with self._may_crash():
+            shops: list[Shop] = self._inner.due_shops(now, **more)
+        return shops
+
+    def claim(
+        self,
+        shop: Shop,
+        *,
+        now: datetime,
+        owner: str,
+        lease_until: datetime,
+        **more: Any,  # noqa: ANN401 - as the port
+    ) -> PushLease | None:
+        """Claim a push lease, and check that no other is live."""
+        with self._may_crash(claims=True):
+            push_lease: PushLease | None = self._inner.claim(
+                shop, now=now, owner=owner, lease_until=lease_until, **more
+            )
+            if push_lease is not None:
+                lease_s = (lease_until - now).total_seconds()
+                self._laws.claimed(push_lease, owner=owner, lease_s=lease_s)
+        return push_lease
+
+    def intend(self, push_lease: PushLease, intent: Intent, *, now: datetime) -> bool:
+        """Store an intent."""
+        with self._may_crash():
+            is_ours: bool = self._inner.intend(push_lease, intent, now=now)
+            self._injector.may_freeze()
+        return is_ours
+
+    def settle(
+        self,
+        push_lease: PushLease,
+        pushed: Sequence[Pushed] = (),
+        *,
+        keeps_lease: bool = False,
+        **more: Any,  # noqa: ANN401 - as the port
+    ) -> bool:
+        """Settle, and check whether the settle was accepted."""
+        with self._may_crash(freezes=True):
+            is_ours: bool = self._inner.settle(push_lease, pushed, keeps_lease=keeps_lease, **more)
+            self._laws.settled(push_lease, is_ours=is_ours, keeps_lease=keeps_lease)
+        return is_ours
+
+    def disconnect(self, shop: Shop, reason: str, *, now: datetime) -> None:
+        """Disconnect a shop, for which no simulated shop has given a reason."""
+        with self._may_crash():
+            self._inner.disconnect(shop, reason, now=now)
+            self._laws.gave_up(shop, reason)
 
 
 class ObservedCalls:
@@ -280,7 +290,7 @@ class ObservedSupplierTransport(httpx.BaseTransport):
         return response
 
     def _read(self, response: httpx.Response) -> httpx.Response:
-        """Read a reply over the worker's shoulder, and hand it on unread."""
+        """Read a copy of the reply, and return it unread."""
         assert isinstance(response.stream, httpx.SyncByteStream)
         body = b"".join(response.stream)
         self._context.served = read_body(body, self._catalog)

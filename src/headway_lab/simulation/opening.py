@@ -15,10 +15,10 @@ from headway.providers.shopify.storefront import shop_limit_key, store_tokens
 from headway.providers.vault import open_vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulation.evidence import ListingRow, PublishedListing, ScheduleEvidence, ShopRow
-from headway_lab.simulation.faults import Faults
 from headway_lab.simulation.shops import Shops
 from headway_lab.simulation.truth import ReferenceReader
 from headway_lab.simulators.boeing import SignIn, SupplierPart
+from headway_lab.simulators.shopify.faults import ShopFaultPlan
 
 
 def simulated(policy: str, data_dir: Path, *, drift_checks: bool) -> Settings:
@@ -40,7 +40,12 @@ def simulated(policy: str, data_dir: Path, *, drift_checks: bool) -> Settings:
 
 
 def new_shops(
-    clock: Clock, settings: Settings, sellers: Sequence[SellerId], faults: Faults, seed: int
+    clock: Clock,
+    settings: Settings,
+    sellers: Sequence[SellerId],
+    *,
+    faults: ShopFaultPlan,
+    seed: int,
 ) -> Shops:
     """Make an empty shop for each seller."""
     return Shops(
@@ -48,7 +53,7 @@ def new_shops(
         sellers=sellers,
         places=list(dict.fromkeys(settings.locations.values())),
         currency=settings.currency,
-        faults=faults.shop_plan(seed=seed),
+        faults=faults,
         seed=seed,
     )
 

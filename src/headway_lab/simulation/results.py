@@ -9,8 +9,8 @@ from headway_lab.charts.terminal import show
 
 LAW_NAMES = {
     "L1": "limit", "L2": "seats", "L3": "deadline", "L4": "isolation", "L5": "one owner",
-    "L6": "nothing lost", "L7": "one effect", "L8": "blame", "L9": "no harm", "L10": "walls",
-    "L11": "quota", "L12": "fairness", "L13": "reasons",
+    "L6": "nothing lost", "L7": "one effect", "L8": "blame", "L9": "no harm", "L10": "isolation",
+    "L11": "quota", "L12": "fairness", "L13": "reasons", "L16": "blast radius",
 }  # fmt: skip
 # The title, a fact with a second line, and the prompt after them.
 ABOVE = 3

@@ -33,19 +33,19 @@ from headway_lab.simulation.laws import Laws, Rules
 from headway_lab.simulation.observed_ports import (
     ObservedCalls,
     ObservedMarkets,
+    ObservedPushes,
     ObservedSchedule,
     ObservedSupplierTransport,
     ObservedTimetable,
     WorkerContext,
 )
-from headway_lab.simulation.observed_pushes import ObservedPushes
 from headway_lab.simulation.opening import new_shops, open_shops, simulated
 from headway_lab.simulation.pauses import PauseChecks
 from headway_lab.simulation.people import People
 from headway_lab.simulation.shop_laws import ShopLaws
 from headway_lab.simulation.truth import ReferenceReader
 from headway_lab.simulation.violation_log import ViolationLog
-from headway_lab.simulation.workers import SimulatedWorkers
+from headway_lab.simulation.workers import NoFreshnessSamples, SimulatedWorkers, with_ports
 from headway_lab.simulation.world import DAY_S, SimulatedCatalog, World
 from headway_lab.simulators.boeing import BoeingSimulator
 from headway_lab.simulators.transport import SimTransport
@@ -129,7 +129,13 @@ class Scenario:
         )
         self._evidence = ScheduleEvidence(pool)
         self.sellers = [SellerId(f"seller-{number + 1}") for number in range(plan.sellers)]
-        self.shops = new_shops(self.clock, self.settings, self.sellers, plan.faults, plan.seed)
+        self.shops = new_shops(
+            self.clock,
+            self.settings,
+            self.sellers,
+            faults=plan.faults.shop_plan(seed=plan.seed, poison=self.affected.shop_poison),
+            seed=plan.seed,
+        )
         self._shop_transport = SimTransport(self.shops.simulator.handle, self.clock, seed=plan.seed)
         self.app = self._build(pool)
         self.app.adopt()
@@ -183,9 +189,15 @@ class Scenario:
             transport=transport or self._transport,
             shop_transport=shop_transport or self._shop_transport,
             ids=lambda: fresh_id(self._ids),
-        ).with_poll(self.plan.poll)
-        poll = FAULTY_PUSH_POLL if self.plan.faults.specs else POLL
-        return self._parts.app(replace(app, push_rule=replace(app.push_rule, poll=poll)))
+        )
+        push_poll = FAULTY_PUSH_POLL if self.plan.faults.specs else POLL
+        return self._parts.app(
+            replace(
+                app,
+                rule=replace(app.rule, poll=self.plan.poll),
+                push_rule=replace(app.push_rule, poll=push_poll),
+            )
+        )
 
     def _enter_listings(self) -> None:
         skus = sorted(self.plan.world.start)
@@ -218,6 +230,7 @@ class Scenario:
             id_: shop_listing
             for id_, shop_listing in shop_listings.items()
             if not self.affected.affects(shop_listing.sku)
+            and shop_listing.sku not in self.affected.unwritable
         }
         calls_per_day = len(plan.world.start) / self.settings.batch_size + AUTH_CALLS_PER_DAY
         load = calls_per_day * CALL_CYCLE_S / DAY_S
@@ -267,6 +280,7 @@ class Scenario:
             guard_move=GUARD_MOVE,
             pauses=self.pauses,
             may_leave_sale=lambda shop_listing: self.laws.may_leave_sale(shop_listing.id),
+            unwritable=self.affected.unwritable,
         )
         self.log = ObservedCalls(simulator=self.simulator, limit=LIMIT, violations=self.violations)
 
@@ -297,17 +311,19 @@ class Scenario:
         context = WorkerContext(injector=FaultInjector(self.clock))
         schedule = ObservedSchedule(self._schedule(), self.laws, context)
         is_quiet = self.app.policy.is_eager and not self.plan.faults.is_deadly
-        step = self.app.tick(
+        app = with_ports(
+            self.app,
             schedule=schedule,
             markets=ObservedMarkets(self.app.markets, self.laws, context.injector),
             timetable=ObservedTimetable(self.app.timetable, self.laws),
-            every=QUIET_TICK if is_quiet and not self.plan.is_watched else TICK,
-            has_samples=self.plan.is_watched,
-            watch=alert_monitor(self.app, on_change=self.alerts.record)
-            if self.plan.is_watched
-            else None,
-        ).step
-        run_steps(step, self.clock, self._stop, lambda _name, _text: None, "tick")
+            tick_every=QUIET_TICK if is_quiet and not self.plan.is_watched else TICK,
+        )
+        if self.plan.is_watched:
+            tick = app.tick(watch=alert_monitor(self.app, on_change=self.alerts.record))
+        else:
+            samples = NoFreshnessSamples(self._pool, promises_min={})
+            tick = with_ports(app, freshness=samples).tick()
+        run_steps(tick.step, self.clock, self._stop, lambda _name, _text: None, "tick")
 
     def _fetch(self, injector: FaultInjector, owner: str, clock: Clock) -> Step:
         context = WorkerContext(injector=injector)
@@ -324,13 +340,9 @@ class Scenario:
         # Permits go by the database's clock, no matter what the worker's clock says.
         limiter = self._build(pool).limiter
         schedule = ObservedSchedule(self._schedule(), self.laws, context)
-        return app.fetch(
-            owner,
-            schedule=schedule,
-            markets=ObservedMarkets(self.app.markets, self.laws, injector),
-            limiter=limiter,
-            wake_push=self.workers.ring,
-        ).step
+        markets = ObservedMarkets(self.app.markets, self.laws, injector)
+        app = with_ports(app, schedule=schedule, markets=markets, limiter=limiter)
+        return app.fetch(owner, wake_push=self.workers.ring).step
 
     def _push(self, injector: FaultInjector, owner: str, clock: Clock) -> Step:
         pool = CrashingPool(self._pool, injector)
@@ -339,7 +351,7 @@ class Scenario:
         )
         limiter = self._build(pool).limiter
         pushes = ObservedPushes(self._parts.pushes(self.app.pushes), self.shop_laws, injector)
-        return app.push(owner, pushes=pushes, limiter=limiter).step
+        return with_ports(app, pushes=pushes, limiter=limiter).push(owner).step
 
     def _schedule(self) -> Any:  # noqa: ANN401 - a port, or a wrong one in a test
         return self._parts.schedule(self.app.schedule)

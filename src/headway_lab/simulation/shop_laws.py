@@ -4,7 +4,7 @@ They compare the shop's own log, the intents that are stored at that moment, and
 data; never what a pusher believes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -55,6 +55,7 @@ class ShopLaws:
         guard_move: Decimal,
         pauses: PauseChecks,
         may_leave_sale: Callable[[ShownListing], bool],
+        unwritable: Collection[str] = (),
     ) -> None:
         self._violations = violations
         self._evidence = evidence
@@ -65,6 +66,7 @@ class ShopLaws:
         self._guard_move = guard_move
         self._pauses = pauses
         self._may_leave_sale = may_leave_sale
+        self._unwritable = unwritable
         self._leases: dict[str, _Lease] = {}
         self._written: dict[tuple[str, str], int] = {}
         self._open: tuple[tuple[int, float], list[OpenIntent]] = ((-1, -1.0), [])
@@ -72,6 +74,8 @@ class ShopLaws:
         self.refused = 0
         shops.simulator.on_effect = self.happened
         violations.enable(("L1", "L5", "L6", "L7", "L8", "L9", "L10"))
+        if unwritable:
+            violations.enable(("L16",))
 
     # -- visits ------------------------------------------------------------------------------
 
@@ -147,15 +151,20 @@ class ShopLaws:
         self.moved(shop_listing)
 
     def check_versions(self, may_wait: MayWait) -> int:
-        """Check that nothing desired is on its way for longer than it may (L6); return how many."""
+        """Check that nothing desired is on its way for longer than it may; return how many.
+
+        Beside products that spoil every call, the others are written in time too (L16).
+        """
         now_s, count = self._clock.monotonic(), 0
         for shop_listing, since_s, left in self._versions.overdue(may_wait):
+            if shop_listing.sku in self._unwritable:
+                continue
             count += 1
             wait_min = (now_s - since_s) / 60
             text = (
                 f"{left[0]} of {shop_listing.sku} is desired since {wait_min:.1f} min and not shown"
             )
-            self._violations.add("L6", text)
+            self._violations.add("L16" if self._unwritable else "L6", text)
         return count
 
     def check_shop_listings(self, may_stay: MayWait) -> None:
@@ -224,7 +233,7 @@ class ShopLaws:
         """Check that a part leaves the sale only on evidence of its own, or because it is gone."""
         if effect.kind == "stock" and effect.new == 0:
             shop_fields = (
-                None if number is None else self._versions.version(shop_listing.id, number).seen
+                None if number is None else self._versions.version(shop_listing.id, number).reported
             )
             is_true = shop_fields is not None and shop_fields[facet] == 0
         else:

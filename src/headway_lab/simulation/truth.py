@@ -179,9 +179,9 @@ def read_body(body: bytes, catalog: SimulatedCatalog) -> Served | None:
     spellings: dict[str, list[Any]] = {}
     for name, line in zip(names, lines, strict=True):
         spellings.setdefault(name, []).append(line)
-    parts = {name: catalog.asked[name] for name in names if name in catalog.asked}
+    parts = {name: catalog.requested[name] for name in names if name in catalog.requested}
     return Served(
-        at_s=min((catalog.asked_s[name] for name in parts), default=0.0),
+        at_s=min((catalog.requested_s[name] for name in parts), default=0.0),
         currency=currency,
         parts=parts,
         odd=frozenset(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from headway.clock import Clock
 
 EXAMPLES_MAX = 5
-ALL_LAWS = tuple(f"L{number}" for number in range(1, 14))
+ALL_LAWS = (*(f"L{number}" for number in range(1, 14)), "L16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,15 +2,33 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
 
+from headway.app import App
 from headway.clock import Clock, rng
 from headway.runners.embedded import Step, run_steps
+from headway.store.monitoring.freshness import FreshnessSamples
 from headway_lab.simulation.crashes import Crashed, FaultInjector, SkewedClock
 from headway_lab.simulation.faults import Faults
 from headway_lab.virtual_clock import VirtualClock
 
 HOUR_S = 3600.0
 MakeStep = Callable[[FaultInjector, str, Clock], Step]
+
+
+class NoFreshnessSamples(FreshnessSamples):
+    """Takes no samples: a simulation measures freshness itself."""
+
+    def sample(self, now: datetime) -> datetime:
+        """Return when to ask again."""
+        return now + timedelta(days=1)
+
+
+def with_ports(app: App, **ports: Any) -> App:  # noqa: ANN401 - ports, or wrong ones in a test
+    """Return the application with other ports, which its fetch, push, pull and tick then use."""
+    return replace(app, **ports)
 
 
 class SimulatedWorkers:

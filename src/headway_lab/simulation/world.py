@@ -64,15 +64,15 @@ class SimulatedCatalog:
     def __init__(self, world: World, clock: Clock) -> None:
         self._parts = dict(world.start)
         self._clock = clock
-        self.asked: dict[str, SupplierPart] = {}
-        self.asked_s: dict[str, float] = {}
+        self.requested: dict[str, SupplierPart] = {}
+        self.requested_s: dict[str, float] = {}
 
     def lookup(self, sku: str) -> SupplierPart | None:
         """Return the part as it is now, if there is one."""
         part = self._parts.get(Sku(sku))
         if part is not None:
-            self.asked[part.sku] = part
-            self.asked_s[part.sku] = self._clock.monotonic()
+            self.requested[part.sku] = part
+            self.requested_s[part.sku] = self._clock.monotonic()
         return part
 
     def apply(self, part: SupplierPart) -> None:

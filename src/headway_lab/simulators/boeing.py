@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 from headway.clock import Clock, rng
-from headway_lab.simulators.faults import BadPrice, FaultPlan, SimulatedFault
+from headway_lab.simulators.faults import BadPrice, FaultPlan, Poison, SimulatedFault
 from headway_lab.simulators.meter import ArrivalLog, Semantics, make_gate
 from headway_lab.simulators.reply import SimReply, json_reply
 
@@ -186,9 +186,10 @@ class BoeingSimulator:
         codes = _product_codes(body)
         if not codes or len(codes) > SEATS_MAX:
             return json_reply({"message": "1 to 10 productCodes, please"}, status=400)
-        if self.faults.is_poisoned(codes):
+        poison = self.faults.poison_in(codes)
+        if poison is not None:
             self.faults.injected["poison"] += 1
-            return json_reply({"message": "Internal Server Error"}, status=500)
+            return _poisoned(poison)
         parts = [part for code in dict.fromkeys(codes) if (part := self._find(code, at_s))]
         bad = {part.sku: self.faults.bad_price(part.sku, at_s) for part in parts}
         self.faults.injected.update("badprice" for form in bad.values() if form)
@@ -285,6 +286,15 @@ class BoeingSimulator:
     def _trait(self, sku: str, name: str) -> int:
         """Return a number that is always the same for this seed, SKU and trait."""
         return zlib.crc32(f"{self._seed} {name} {sku}".encode())
+
+
+def _poisoned(poison: Poison) -> SimReply:
+    if poison in {Poison.EMPTY, Poison.NAMELESS}:
+        lines = [{"errorMessage": "Invalid part"}] if poison is Poison.NAMELESS else []
+        return json_reply({"currency": "USD", "lineItems": lines})
+    if poison is Poison.TIMEOUT:
+        return replace(json_reply({}), outcome="hang")
+    return json_reply({"message": "Internal Server Error"}, status=int(poison))
 
 
 def _throttled(wait_s: float) -> SimReply:

@@ -36,6 +36,18 @@ class BadPrice(StrEnum):
     CURRENCY = "currency"
 
 
+class Poison(StrEnum):
+    """What a call comes to whenever one particular SKU is in it."""
+
+    ERROR = "500"
+    REFUSED = "400"
+    EMPTY = "empty"
+    NAMELESS = "nameless"
+    THROTTLED = "429"
+    UNAUTHORIZED = "401"
+    TIMEOUT = "timeout"
+
+
 RATED = tuple(
     fault
     for fault in SimulatedFault
@@ -115,7 +127,7 @@ class FaultPlan(CallFaults[SimulatedFault]):
         *,
         rates: Mapping[str, float] | None = None,
         outage: Sequence[Interval] = (),
-        poison: Collection[str] = (),
+        poison: Collection[str] | Mapping[str, Poison] = (),
         vanish: Mapping[str, Interval] | None = None,
         badprice: Mapping[str, tuple[BadPrice, Interval]] | None = None,
         slow_s: tuple[float, float] = (5.0, 25.0),
@@ -127,17 +139,19 @@ class FaultPlan(CallFaults[SimulatedFault]):
             outage=outage,
             slow_s=slow_s,
         )
-        self._poison = frozenset(poison)
+        self._poison = (
+            dict(poison) if isinstance(poison, Mapping) else dict.fromkeys(poison, Poison.ERROR)
+        )
         self._vanish = dict(vanish or {})
         self._badprice = dict(badprice or {})
 
-    def is_poisoned(self, skus: Collection[str]) -> bool:
-        """Return True if a call with these SKUs makes the supplier fail."""
-        return not self._poison.isdisjoint(skus)
+    def poison_in(self, skus: Collection[str]) -> Poison | None:
+        """Return what a call with these SKUs comes to, if one of them spoils it."""
+        return next((self._poison[sku] for sku in skus if sku in self._poison), None)
 
     def heal(self) -> None:
         """End the fault of poisoned SKUs."""
-        self._poison = frozenset()
+        self._poison = {}
 
     def is_vanished(self, sku: str, at_s: float) -> bool:
         """Return True if this SKU is missing at the supplier now."""

@@ -25,12 +25,12 @@ from headway.core.accounts.jobs import (
     JobRule,
     JobStatus,
     JobType,
-    PlatformName,
     Tier,
     score,
 )
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.daily_shares import DayShare
+from headway_lab.platforms import ETSY, PLATFORMS, PRINTIFY, SHOPIFY
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RULE = JobRule(
@@ -53,7 +53,7 @@ def candidate(
         id=name,
         account_id=f"account of {seller}",
         user_id=SellerId(seller),
-        platform=PlatformName.ETSY,
+        platform=ETSY,
         score=score(tier, job_type),
         tier=tier,
         type=job_type,
@@ -95,17 +95,17 @@ def test_a_share_without_budget_closes_the_lesser_ones_of_its_platform(
 ) -> None:
     job = candidate("a", tier=tier, job_type=job_type)
     closed = closed_by(job)
-    assert closed == {(PlatformName.ETSY, share) for share in shares}
+    assert closed == {(ETSY, share) for share in shares}
     assert is_closed(job, closed)
-    assert not is_closed(job, closed_to([PlatformName.SHOPIFY]))
+    assert not is_closed(job, closed_to([SHOPIFY]))
 
 
 def test_a_claim_looks_at_every_platform_and_score_that_is_not_closed() -> None:
-    assert len(open_classes(())) == len(PlatformName) * len(SCORES)
-    left = open_classes(closed_to([PlatformName.ETSY, PlatformName.SHOPIFY]))
-    assert left == [(PlatformName.PRINTIFY, number) for number in SCORES]
-    history = {(PlatformName.ETSY, DayShare.HISTORY)}
-    assert (PlatformName.ETSY, score(Tier.PRO, JobType.BACKFILL)) not in open_classes(history)
+    assert len(open_classes(PLATFORMS)) == len(PLATFORMS) * len(SCORES)
+    left = open_classes(PLATFORMS, closed_to([ETSY, SHOPIFY]))
+    assert left == [(PRINTIFY, number) for number in SCORES]
+    history = {(ETSY, DayShare.HISTORY)}
+    assert (ETSY, score(Tier.PRO, JobType.BACKFILL)) not in open_classes(PLATFORMS, history)
 
 
 def test_a_claim_looks_twice_as_far_each_time() -> None:
@@ -129,7 +129,7 @@ def test_scores_by_tier_are_those_of_the_jobs() -> None:
     assert SCORES_BY_TIER["free"]["backfill"] == 11
 
 
-def test_the_event_of_an_end_says_whether_a_queued_job_was_told_to_wait() -> None:
+def test_the_event_of_a_requeued_job_says_whether_it_was_throttled() -> None:
     assert event_of(JobStatus.QUEUED, "the day is short") == "job_rescheduled"
     assert event_of(JobStatus.QUEUED, "") == "job_yielded"
     assert event_of(JobStatus.DEAD, "x") == "job_dead"

@@ -15,9 +15,10 @@ from headway.core.accounts.job_order import (
     list_order,
     place,
 )
-from headway.core.accounts.jobs import SCORES, DataKind, JobStatus, JobType, PlatformName, Tier
+from headway.core.accounts.jobs import SCORES, DataKind, JobStatus, JobType, Tier
 from headway.core.accounts.reasons import JobPosition, JobQueueState
 from headway.core.catalog.listings import SellerId
+from headway_lab.platforms import ETSY
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -32,7 +33,7 @@ def job(
         id=name,
         account_id="a",
         user_id=SellerId("acme"),
-        platform=PlatformName.ETSY,
+        platform=ETSY,
         shop="1",
         kind=DataKind.ORDERS,
         type=JobType.INCREMENTAL,
@@ -50,14 +51,14 @@ def mark(score: int, due_at: datetime, name: str = "m") -> JobMark:
 
 def test_a_point_of_score_counts_as_much_as_one_span_of_waiting() -> None:
     low, high = job("low", 12, NOW - 6 * AGEING), job("high", 17, NOW)
-    assert sorted([high, low], key=lambda each: due_order(each, AGEING)) == [low, high]
+    assert sorted([high, low], key=lambda waiting: due_order(waiting, AGEING)) == [low, high]
     equal = job("equal", 18, NOW)
-    assert sorted([equal, low], key=lambda each: due_order(each, AGEING)) == [low, equal]
+    assert sorted([equal, low], key=lambda waiting: due_order(waiting, AGEING)) == [low, equal]
 
 
 def test_coming_jobs_are_sorted_by_due_time_and_then_by_score() -> None:
     jobs = [job("a", 12, NOW + MINUTE), job("b", 43, NOW + MINUTE), job("c", 11, NOW)]
-    assert [each.id for each in sorted(jobs, key=lambda one: coming_order(one, NOW))] == [
+    assert [waiting.id for waiting in sorted(jobs, key=lambda one: coming_order(one, NOW))] == [
         "c",
         "b",
         "a",

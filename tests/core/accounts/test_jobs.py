@@ -17,23 +17,23 @@ from headway.core.accounts.jobs import (
     JobRule,
     JobStatus,
     JobType,
-    PlatformName,
     Tier,
     score,
 )
 from headway.core.catalog.listings import SellerId
+from headway_lab.platforms import ETSY
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 AGEING = 5 * MINUTE
 RULE = JobRule(
     intervals=dict(zip(Tier, (60 * MINUTE, 30 * MINUTE, 15 * MINUTE, 5 * MINUTE), strict=True)),
-    kind_intervals={each: (0 if each is DataKind.ORDERS else 360) * MINUTE for each in DataKind},
+    kind_intervals={kind: (0 if kind is DataKind.ORDERS else 360) * MINUTE for kind in DataKind},
     order_quotas=dict.fromkeys(Tier, 50),
 )
 JOB = Job(
     id="j1",
-    account=Account(id="a1", user_id=SellerId("a"), platform=PlatformName.ETSY, shop="1"),
+    account=Account(id="a1", user_id=SellerId("a"), platform=ETSY, shop="1"),
     kind=DataKind.ORDERS,
     type=JobType.INCREMENTAL,
     tier=Tier.STARTER,
@@ -51,7 +51,7 @@ def candidate(
         id=name,
         account_id=name,
         user_id=SellerId(name),
-        platform=PlatformName.ETSY,
+        platform=ETSY,
         score=score(tier, job_type),
         tier=tier,
         type=job_type,
@@ -60,8 +60,10 @@ def candidate(
 
 
 def test_a_tier_weighs_more_than_a_type_and_a_type_decides_within_a_tier() -> None:
-    every = [candidate(f"{tier} {each}", tier, each) for tier in Tier for each in JobType]
-    order = [each.id for each in jobs.in_order(every, NOW, AGEING)]
+    every = [
+        candidate(f"{tier} {job_type}", tier, job_type) for tier in Tier for job_type in JobType
+    ]
+    order = [job.id for job in jobs.in_order(every, NOW, AGEING)]
     assert order[:4] == [
         "pro webhook_triggered",
         "pro incremental",
@@ -76,7 +78,7 @@ def test_a_free_backfill_overtakes_a_fresh_webhook_of_a_pro_after_its_wait() -> 
     for minutes, first in ((160, "webhook"), (161, "backfill")):
         old = candidate("backfill", Tier.FREE, JobType.BACKFILL, waited=minutes * MINUTE)
         behind = candidate("behind", Tier.FREE, JobType.BACKFILL)
-        order = [each.id for each in jobs.in_order([webhook, behind, old], NOW, AGEING)]
+        order = [job.id for job in jobs.in_order([webhook, behind, old], NOW, AGEING)]
         assert order[-1] == "behind"
         # At 160 minutes they are equal, and who is due longest goes first.
         assert order[0] == (first if minutes != 160 else "backfill")
@@ -91,7 +93,7 @@ def test_within_a_score_the_longest_due_is_always_first(waits: list[int]) -> Non
         candidate(str(number), Tier.FREE, JobType.INCREMENTAL, waited=timedelta(seconds=wait))
         for number, wait in enumerate(waits)
     ]
-    dues = [each.due_at for each in jobs.in_order(every, NOW, AGEING)]
+    dues = [job.due_at for job in jobs.in_order(every, NOW, AGEING)]
     assert dues == sorted(dues)
 
 
@@ -108,8 +110,8 @@ def test_within_a_score_the_longest_due_is_always_first(waits: list[int]) -> Non
 def test_a_claim_reserves_what_its_run_still_needs(
     estimate: float, run_calls: int, job_type: JobType, reserved: int
 ) -> None:
-    found = jobs.reservation(estimate, run_calls=run_calls, job_type=job_type, rule=RULE)
-    assert found == reserved
+    calls = jobs.reservation(estimate, run_calls=run_calls, job_type=job_type, rule=RULE)
+    assert calls == reserved
     huge = replace(RULE, calls_per_claim=dict.fromkeys(JobType, 10**6))
     assert jobs.reservation(10**5, run_calls=0, job_type=job_type, rule=huge) == 100
 
@@ -157,7 +159,7 @@ def test_failures_wait_longer_each_time_and_the_fifth_is_death() -> None:
 
 def test_a_job_that_is_not_to_blame_keeps_its_count_of_failures() -> None:
     job = replace(JOB, retry_count=3)
-    ending = jobs.rescheduled(job, NOW + MINUTE, "told to wait")
+    ending = jobs.rescheduled(job, NOW + MINUTE, "rate limited")
     assert (ending.status, ending.retry_count) == (JobStatus.QUEUED, 3)
     assert jobs.limited(job, NOW).next_run_at == datetime(2026, 4, 1, tzinfo=UTC)
     assert jobs.next_month(datetime(2026, 12, 31, 23, 59, tzinfo=UTC)).year == 2027

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.core.accounts.jobs import DataKind, JobStatus, JobType, PlatformName, Tier, score
+from headway.core.accounts.jobs import DataKind, JobStatus, JobType, Tier, score
 from headway.core.accounts.reasons import (
     WAITING,
     JobPosition,
@@ -15,6 +15,7 @@ from headway.core.accounts.reasons import (
 )
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.daily_shares import share_of
+from headway_lab.platforms import ETSY
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -28,7 +29,7 @@ def job(
         "id": "j1",
         "account_id": "a1",
         "user_id": SellerId("acme"),
-        "platform": PlatformName.ETSY,
+        "platform": ETSY,
         "shop": "1001",
         "kind": DataKind.ORDERS,
         "type": JobType.INCREMENTAL,
@@ -50,7 +51,7 @@ def job(
     tier=st.sampled_from(Tier),
     kind=st.sampled_from(DataKind),
 )
-def test_whoever_waits_says_what_for_and_until_when(
+def test_a_waiting_job_has_a_reason_and_an_end(
     *,
     status: JobStatus,
     minutes: int,
@@ -67,7 +68,7 @@ def test_whoever_waits_says_what_for_and_until_when(
         running_max=10,
         ageing=5 * MINUTE,
         busy={"a1"} if is_busy else (),
-        shut={(PlatformName.ETSY, tier): shut} if is_shut else {},
+        shut={(ETSY, tier): shut} if is_shut else {},
     )
     standing = job(
         status, NOW + minutes * MINUTE, tier=tier, kind=kind, ahead_count=ahead, last_error="x"
@@ -83,7 +84,7 @@ def test_waiting_adds_a_point_for_each_span() -> None:
     assert aged(standing, LINE, NOW) == 12 + 12 / 5
 
 
-def test_a_running_job_tells_its_progress() -> None:
+def test_a_running_job_shows_its_progress() -> None:
     standing = job(
         JobStatus.RUNNING,
         started_at=NOW - MINUTE,
@@ -127,7 +128,7 @@ def test_what_will_still_hold_a_job_when_it_is_due_is_what_holds_it() -> None:
         running_count=0,
         running_max=10,
         ageing=5 * MINUTE,
-        shut={(PlatformName.ETSY, share_of(Tier.FREE, JobType.INCREMENTAL)): shut},
+        shut={(ETSY, share_of(Tier.FREE, JobType.INCREMENTAL)): shut},
     )
     soon = explain_job(job(JobStatus.COMPLETED, NOW + 30 * MINUTE), line, NOW)
     assert (soon.state, soon.until) == (JobState.BUDGET, until)

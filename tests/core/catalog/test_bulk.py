@@ -30,7 +30,7 @@ from headway.errors import PermanentError, ThrottledError, TimedOutError
 HOUR = timedelta(hours=1)
 GONE = PermanentError("no", provider="shopify")
 LOST = TimedOutError("silence", provider="shopify")
-TOLD_TO_WAIT = ThrottledError("wait", provider="shopify")
+THROTTLED = ThrottledError("wait", provider="shopify")
 
 
 OPERATION = Gid("op")
@@ -46,13 +46,13 @@ class Standing:
 
 def intent(phase: Phase = Phase.NEW, *skus: str, **more: Any) -> BulkIntent:
     progress = BulkProgress(phase=phase, path="tmp/file", **more)
-    wanted = frozenset(Sku(sku) for sku in skus or ("A-1",))
-    return BulkIntent(id="k", skus=wanted, created_at=NOW, progress=progress)
+    part_numbers = frozenset(Sku(sku) for sku in skus or ("A-1",))
+    return BulkIntent(id="k", skus=part_numbers, created_at=NOW, progress=progress)
 
 
-def judged(each: Change, said: WriteResult, write: PriceWrite | None = None) -> Pushed:
-    pairs = [(write or price_write(each), said)]
-    ((pushed,), unsure) = bulk.judge(pairs, {each.sku: each}, SHOP, NOW)
+def judged(listing: Change, result: WriteResult, write: PriceWrite | None = None) -> Pushed:
+    pairs = [(write or price_write(listing), result)]
+    ((pushed,), unsure) = bulk.judge(pairs, {listing.sku: listing}, SHOP, NOW)
     assert unsure == []
     return pushed
 
@@ -108,9 +108,9 @@ def test_a_file_is_staged_uploaded_and_run() -> None:
     assert (staged.phase, staged.target, staged.poll_at) == (Phase.STAGED, target, NOW)
     uploaded = bulk.uploaded("tmp/file", NOW)
     assert (uploaded.phase, uploaded.path) == (Phase.UPLOADED, "tmp/file")
-    asked = bulk.asking(replace(intent(), progress=uploaded), NOW)
-    assert (asked.progress.phase, asked.progress.asked_at) == (Phase.ASKED, NOW)
-    running = bulk.started(asked, Gid("op"), NOW)
+    sent = bulk.asking(replace(intent(), progress=uploaded), NOW)
+    assert (sent.progress.phase, sent.progress.asked_at) == (Phase.ASKED, NOW)
+    running = bulk.started(sent, Gid("op"), NOW)
     assert (running.phase, running.operation, running.asked_at) == (Phase.RUNNING, "op", NOW)
     assert running.poll_at == NOW + timedelta(seconds=10)
 
@@ -123,11 +123,11 @@ def test_a_shop_that_cannot_start_one_now_is_asked_again_later() -> None:
 
 
 def test_a_run_whose_reply_was_lost_is_looked_for_before_it_is_run_again() -> None:
-    asked = intent(Phase.ASKED, asked_at=NOW)
-    again = bulk.found(asked, None, NOW)
+    sent = intent(Phase.ASKED, asked_at=NOW)
+    again = bulk.after_search(sent, None, NOW)
     assert again is not None
     assert (again.phase, again.asked_at) == (Phase.UPLOADED, None)
-    runs = bulk.found(asked, Standing(), NOW)
+    runs = bulk.after_search(sent, Standing(), NOW)
     assert runs is not None
     assert (runs.phase, runs.operation, runs.asked_at) == (Phase.RUNNING, "op", NOW)
 
@@ -155,7 +155,7 @@ def test_an_operation_is_waited_for_fetched_or_read_back() -> None:
         (BulkStep.UPLOAD, LOST, Phase.NEW),
         (BulkStep.UPLOAD, None, Phase.NEW),
         (BulkStep.RUN, LOST, Phase.ASKED),
-        (BulkStep.RUN, TOLD_TO_WAIT, Phase.UPLOADED),
+        (BulkStep.RUN, THROTTLED, Phase.UPLOADED),
         (BulkStep.RUN, GONE, Phase.NEW),
         (BulkStep.RUN, None, Phase.UPLOADED),
         (BulkStep.FIND, LOST, Phase.ASKED),
@@ -166,7 +166,7 @@ def test_an_operation_is_waited_for_fetched_or_read_back() -> None:
 def test_a_failed_call_goes_on_from_what_is_certain(
     step: BulkStep, error: Any, phase: Phase
 ) -> None:
-    before = {each: stage for stage, each in bulk.NEXT.items()}[step]
+    before = {following: stage for stage, following in bulk.NEXT.items()}[step]
     begun = intent(before, asked_at=NOW if before is not Phase.NEW else None)
     if step is BulkStep.RUN:
         begun = bulk.asking(begun, NOW)
@@ -185,15 +185,15 @@ def test_a_line_is_settled_by_what_was_written_not_by_what_is_wanted_now() -> No
 
 
 def test_a_line_that_was_done_leaves_nothing_to_push() -> None:
-    each = change(desired=state("12.00"))
-    assert judged(each, WriteResult(verdict=WriteVerdict.DONE)).applied == each.desired
+    listing = change(desired=state("12.00"))
+    assert judged(listing, WriteResult(verdict=WriteVerdict.DONE)).applied == listing.desired
 
 
 def test_a_refused_price_waits_unless_there_is_a_newer_one() -> None:
-    each = change(desired=state("12.00"))
+    listing = change(desired=state("12.00"))
     refused = WriteResult(verdict=WriteVerdict.REFUSED, reason="suspended")
-    assert judged(each, refused).retry_at == NOW + push_results.BACKOFF_FIRST
-    newer = judged(replace(each, desired=state("13.00")), refused, price_write(each))
+    assert judged(listing, refused).retry_at == NOW + push_results.BACKOFF_FIRST
+    newer = judged(replace(listing, desired=state("13.00")), refused, price_write(listing))
     assert (newer.retry_at, newer.failures, newer.error) == (NOW, 1, "suspended")
 
 
@@ -204,16 +204,17 @@ def test_an_unknown_id_is_found_again_by_its_sku() -> None:
 
 @pytest.mark.parametrize("lost", ({"applied": None}, {"ids": None}, {"ids": change("B-1").ids}))
 def test_an_answer_says_nothing_about_a_listing_lost_from_sight(lost: dict[str, Any]) -> None:
-    each = change(desired=state("12.00"))
+    listing = change(desired=state("12.00"))
     for verdict in (WriteVerdict.DONE, WriteVerdict.UNKNOWN, WriteVerdict.REFUSED):
-        pushed = judged(replace(each, **lost), WriteResult(verdict=verdict), price_write(each))
+        result = WriteResult(verdict=verdict)
+        pushed = judged(replace(listing, **lost), result, price_write(listing))
         assert pushed == Pushed(change=pushed.change, retry_at=NOW)
 
 
 def test_a_line_without_an_answer_is_read_back_and_a_listing_that_is_gone_is_left_out() -> None:
-    each = change(desired=state("12.00"))
-    lines = [(price_write(each), WriteResult(verdict=WriteVerdict.AGAIN))]
-    assert bulk.judge(lines, {each.sku: each}, SHOP, NOW) == ([], [each])
+    listing = change(desired=state("12.00"))
+    lines = [(price_write(listing), WriteResult(verdict=WriteVerdict.AGAIN))]
+    assert bulk.judge(lines, {listing.sku: listing}, SHOP, NOW) == ([], [listing])
     assert bulk.judge(lines, {}, SHOP, NOW) == ([], [])
 
 
@@ -240,8 +241,8 @@ def test_no_price_is_written_to_what_is_in_bulk_but_stock_that_falls_is() -> Non
     ),
 )
 def test_what_lacks_only_the_price_in_bulk_sleeps(desired: dict[str, Any], *, sleeps: bool) -> None:
-    each = change("A-1", desired=desired)
-    push_lease = PushLease(shop=SHOP, fence=1, changes=[each], bulk=intent(Phase.RUNNING, "A-1"))
+    listing = change("A-1", desired=desired)
+    push_lease = PushLease(shop=SHOP, fence=1, changes=[listing], bulk=intent(Phase.RUNNING, "A-1"))
     asleep = [pushed.retry_at for pushed in push_results.idle(push_lease, NOW)]
     assert asleep == ([NOW + push_results.SLEEP] if sleeps else [])
     assert push_results.idle(replace(push_lease, bulk=intent(Phase.RUNNING, "A-2")), NOW) == []

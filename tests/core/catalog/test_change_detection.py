@@ -27,21 +27,21 @@ QUOTE = Quote(
 
 
 def shown(terms: Terms = TERMS, **change: Any) -> Desired:
-    wanted = desire(observe(replace(QUOTE, **change), terms), terms)
-    assert isinstance(wanted, Desired), wanted
-    return wanted
+    target = desire(observe(replace(QUOTE, **change), terms), terms)
+    assert isinstance(target, Desired), target
+    return target
 
 
 def held(terms: Terms = TERMS, **change: Any) -> str:
-    wanted = desire(observe(replace(QUOTE, **change), terms), terms)
-    assert isinstance(wanted, HeldQuote), wanted
-    return wanted.reason
+    target = desire(observe(replace(QUOTE, **change), terms), terms)
+    assert isinstance(target, HeldQuote), target
+    return target.reason
 
 
 def test_stock_is_every_mapped_location_and_zero_where_the_supplier_lists_none() -> None:
-    seen = observe(replace(QUOTE, quantities={"Germany CSC": 50, "Miami FL": 3}), TERMS)
-    assert seen.quantities == {"Dallas": 0, "Miami": 3}
-    assert seen.quantity == 3
+    observed = observe(replace(QUOTE, quantities={"Germany CSC": 50, "Miami FL": 3}), TERMS)
+    assert observed.quantities == {"Dallas": 0, "Miami": 3}
+    assert observed.quantity == 3
 
 
 def test_the_fingerprint_ignores_order_spelling_and_unmapped_places() -> None:
@@ -70,8 +70,8 @@ def test_the_fingerprint_sees_price_cost_currency_and_where_stock_lies(change: d
 
 
 def test_the_shop_price_is_the_list_price_and_a_tenth_and_the_cost_is_the_net_price() -> None:
-    wanted = shown()
-    assert (wanted.price, wanted.cost) == (Decimal("110.00"), Decimal("80.5"))
+    target = shown()
+    assert (target.price, target.cost) == (Decimal("110.00"), Decimal("80.5"))
 
 
 def test_where_no_list_price_is_quoted_the_net_price_stands_in() -> None:
@@ -165,18 +165,18 @@ def test_no_price_is_ever_zero_below_the_floor_or_in_fractions_of_a_cent(
     terms: Terms, list_price: Decimal | None, net_price: Decimal | None
 ) -> None:
     quote = replace(QUOTE, list_price=list_price, net_price=net_price)
-    wanted = desire(observe(quote, terms), terms)
-    assert wanted == desire(observe(quote, terms), terms)
-    if isinstance(wanted, HeldQuote):
+    target = desire(observe(quote, terms), terms)
+    assert target == desire(observe(quote, terms), terms)
+    if isinstance(target, HeldQuote):
         return
-    assert wanted.price > 0
+    assert target.price > 0
     cost = quote.net_price or quote.list_price
     assert cost is not None
-    assert wanted.price >= cost * (1 + terms.margin_min)
-    assert wanted.cost == cost.quantize(Decimal("0.01"), ROUND_HALF_UP)
-    assert wanted.price == wanted.price.quantize(Decimal("0.01"))
-    assert wanted.compare_at is None or wanted.price < wanted.compare_at
-    assert round_price(wanted.price, terms.rounding) == wanted.price
+    assert target.price >= cost * (1 + terms.margin_min)
+    assert target.cost == cost.quantize(Decimal("0.01"), ROUND_HALF_UP)
+    assert target.price == target.price.quantize(Decimal("0.01"))
+    assert target.compare_at is None or target.price < target.compare_at
+    assert round_price(target.price, terms.rounding) == target.price
 
 
 @given(some_terms, prices, prices, st.decimals("0", "1e6", places=4))
@@ -185,7 +185,7 @@ def test_a_higher_quote_never_makes_a_lower_price(
 ) -> None:
     quote = replace(QUOTE, list_price=list_price, net_price=net_price)
     dearer = replace(quote, list_price=list_price + more, net_price=net_price + more)
-    low, high = (desire(observe(each, terms), terms) for each in (quote, dearer))
+    low, high = (desire(observe(quoted, terms), terms) for quoted in (quote, dearer))
     if isinstance(low, Desired):
         assert isinstance(high, Desired)
         assert high.price >= low.price

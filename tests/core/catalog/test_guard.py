@@ -170,7 +170,7 @@ def test_a_mass_change_stays_held_when_its_day_is_over_until_a_person_lets_it_pa
     assert weighed(quote("70.00"), standing=over, **held).held_reason == reason
 
 
-def test_a_share_of_one_turns_the_guard_against_mass_changes_off() -> None:
+def test_a_share_of_one_disables_the_guard_against_mass_changes() -> None:
     standing = replace(STANDING, moved_count=999, guard=Guard(share_max=Decimal(1)))
     assert weighed(quote("70.00"), standing=standing).held_reason is None
 
@@ -204,7 +204,7 @@ def test_a_price_of_nothing_in_the_shop_is_left_for_a_person() -> None:
 
 
 def test_a_refused_first_quote_without_a_price_is_not_held_again() -> None:
-    told = weighed(quote(None), desired=None)
-    assert told.held_reason == "no price was quoted"
+    verdict = weighed(quote(None), desired=None)
+    assert verdict.held_reason == "no price was quoted"
     refused = {"price": None, "cost": None, "currency": "USD", "compare_at": None}
     assert weighed(quote(None), desired=None, rejected=refused).held_reason is None

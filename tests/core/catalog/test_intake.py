@@ -15,9 +15,9 @@ from headway.core.catalog.intake import (
     ImportedPart,
     ImportRow,
     RefusedRow,
-    fate,
     gid_of,
     handle_of,
+    intake_message,
     read_at,
     read_rows,
     seller_of,
@@ -49,8 +49,8 @@ def rows(text: str | bytes, *, only: str | None = None, otherwise: str | None = 
     )
 
 
-def reasons(found: list[ImportRow | RefusedRow]) -> dict[int, str]:
-    return {each.line: each.reason for each in found if isinstance(each, RefusedRow)}
+def reasons(imported: list[ImportRow | RefusedRow]) -> dict[int, str]:
+    return {row.line: row.reason for row in imported if isinstance(row, RefusedRow)}
 
 
 @pytest.mark.parametrize("sku", ("WF338109=K3", "AN 960/10L", "3/4\" bolt 'x'", "-3", "ü" * 255))
@@ -154,18 +154,18 @@ def test_a_bad_row_names_its_line_and_field_and_harms_no_other() -> None:
         "F,acme,,,,too much\n"
         "GOOD,acme\n"
     )
-    found = rows(text)
-    assert [each.line for each in found] == list(range(2, 11))
-    told = reasons(found)
-    assert told[2] == "sku: a part number is empty"
-    assert told[3].startswith("shopify_product_id: '1.2E+05' is neither")
-    assert told[4].startswith("sku: the part number")
-    assert told[5].startswith("shop_sku: the shop SKU")
-    assert told[6] == "title: has 256 characters; at most 255 are allowed"
-    assert told[7] == "title: holds a control character"
-    assert told[8].startswith("this is not CSV")
-    assert told[9] == "6 cells under 5 columns"
-    assert found[-1] == ImportRow(line=10, sku=Sku("GOOD"), seller=ACME)
+    imported = rows(text)
+    assert [row.line for row in imported] == list(range(2, 11))
+    messages = reasons(imported)
+    assert messages[2] == "sku: a part number is empty"
+    assert messages[3].startswith("shopify_product_id: '1.2E+05' is neither")
+    assert messages[4].startswith("sku: the part number")
+    assert messages[5].startswith("shop_sku: the shop SKU")
+    assert messages[6] == "title: has 256 characters; at most 255 are allowed"
+    assert messages[7] == "title: holds a control character"
+    assert messages[8].startswith("this is not CSV")
+    assert messages[9] == "6 cells under 5 columns"
+    assert imported[-1] == ImportRow(line=10, sku=Sku("GOOD"), seller=ACME)
 
 
 BAD_NUMBERS = ("-1", "nan", "inf", "-inf", "1e9", "1e999", "abc", "1,5", "1_000", "٣", ".", "1 0")
@@ -191,7 +191,7 @@ def test_a_value_that_cannot_be_one_is_refused_by_its_field(field: str, bad: str
 
 
 @pytest.mark.parametrize(
-    ("given", "weight"),
+    ("columns", "weight"),
     (
         ("weight\nA,2.5", 2.5),
         ("weight\nA, +1.2E+05 ", 120_000),
@@ -210,9 +210,9 @@ def test_a_value_that_cannot_be_one_is_refused_by_its_field(field: str, bad: str
     ),
 )
 def test_a_weight_is_given_or_follows_from_sales_margin_and_tier(
-    given: str, weight: float | None
+    columns: str, weight: float | None
 ) -> None:
-    (row,) = rows(f"sku,{given}\n")
+    (row,) = rows(f"sku,{columns}\n")
     assert row.value_weight == pytest.approx(weight)
 
 
@@ -261,10 +261,10 @@ def test_a_title_over_two_lines_becomes_one() -> None:
 
 
 def test_rows_of_another_seller_are_refused_where_one_was_named() -> None:
-    found = rows("sku,seller\nA,acme\nB,zenith\nC,\n", only="acme")
-    assert reasons(found) == {3: "seller: this import is for acme only (--seller)"}
-    found = rows("sku,seller\nA,acme\nB,zenith\nC,\n", otherwise=None)
-    assert reasons(found) == {4: "seller: there is none"}
+    imported = rows("sku,seller\nA,acme\nB,zenith\nC,\n", only="acme")
+    assert reasons(imported) == {3: "seller: this import is for acme only (--seller)"}
+    imported = rows("sku,seller\nA,acme\nB,zenith\nC,\n", otherwise=None)
+    assert reasons(imported) == {4: "seller: there is none"}
 
 
 @pytest.mark.parametrize(
@@ -315,10 +315,14 @@ def test_the_estimate_counts_the_calls_before_it_and_what_holds_them_up() -> Non
     assert read_at(part("published"), queue, NOW) is None
 
 
-def test_every_fate_is_told_in_words() -> None:
-    said = fate(part(place=3), NOW, NOW)
-    assert said == "number 3 in line; read at about 12:00:00 UTC"
-    assert fate(part("normalized"), None, NOW) == "waiting to be created in the shop"
-    assert fate(part("normalized", reason="HTTP 502"), None, NOW).endswith("shop; HTTP 502")
-    assert fate(part("published", shopify_product_id="gid://1"), None, NOW) == "gid://1"
-    assert fate(part("blocked", reason="stocked only in Germany"), None, NOW).startswith("stocked")
+def test_every_intake_result_has_a_message() -> None:
+    message = intake_message(part(place=3), NOW, NOW)
+    assert message == "number 3 in the queue; read at about 12:00:00 UTC"
+    assert intake_message(part("normalized"), None, NOW) == "waiting to be created in the shop"
+    assert intake_message(part("normalized", reason="HTTP 502"), None, NOW).endswith(
+        "shop; HTTP 502"
+    )
+    assert intake_message(part("published", shopify_product_id="gid://1"), None, NOW) == "gid://1"
+    assert intake_message(part("blocked", reason="stocked only in Germany"), None, NOW).startswith(
+        "stocked"
+    )

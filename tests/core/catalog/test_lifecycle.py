@@ -6,7 +6,7 @@ import pytest
 
 from headway.core.catalog.change_detection import Terms
 from headway.core.catalog.guard import Guard, SellerSettings
-from headway.core.catalog.lifecycle import FailureRule, Judge, Settlement, suspicions
+from headway.core.catalog.lifecycle import FailureRule, Judge, Settlement, suspicions, unclear_skus
 from headway.core.catalog.listings import Listing, Outcome, Priority, Quote, Reply, SellerId, Sku
 from headway.core.timetable.policies.rolling import Rolling
 
@@ -46,13 +46,13 @@ def missed(listing: Listing, judge: Judge = JUDGE) -> Settlement:
 
 def after(listing: Listing, settled: Settlement) -> Listing:
     """What the next claim would load."""
-    seen = settled.observed
+    observed = settled.observed
     return replace(
         listing,
         consecutive_failures=settled.failures,
         missing_count=settled.missing_count,
-        last_boeing_hash=seen.fingerprint() if seen else listing.last_boeing_hash,
-        observed=seen.as_json() if seen else listing.observed,
+        last_boeing_hash=observed.fingerprint() if observed else listing.last_boeing_hash,
+        observed=observed.as_json() if observed else listing.observed,
         desired=settled.desired or listing.desired,
         proposed=settled.proposed,
         rejected=settled.rejected,
@@ -88,18 +88,19 @@ def test_a_change_is_an_event_with_old_and_new_values(change: dict, kind: str) -
     assert event.old != event.new
 
 
-def test_the_last_piece_and_the_first_again_are_told_beside_the_quantity() -> None:
+def test_running_out_and_coming_back_into_stock_are_events_beside_the_quantity() -> None:
     some = after(LISTING, read(LISTING))
     gone = read(some, replace(QUOTE, quantities={"Miami FL": 0}))
     assert kinds(gone) == ["quantity_changed", "stock_status_changed"]
-    told = gone.events[-1]
-    assert (told.old, told.new) == ({"stock_status": "in stock"}, {"stock_status": "out of stock"})
+    event = gone.events[-1]
+    assert event.old == {"stock_status": "in stock"}
+    assert event.new == {"stock_status": "out of stock"}
     back = read(after(some, gone), QUOTE)
     assert kinds(back) == ["quantity_changed", "stock_status_changed"]
     assert back.events[-1].new == {"stock_status": "in stock"}
 
 
-def test_what_is_held_is_not_told_again_because_the_last_piece_is_sold() -> None:
+def test_a_held_change_is_not_reported_again_when_the_last_piece_is_sold() -> None:
     listing = after(LISTING, read(LISTING))
     held = read(listing, replace(QUOTE, list_price=None, net_price=None))
     empty = replace(QUOTE, list_price=None, net_price=None, quantities={"Miami FL": 0})
@@ -125,7 +126,7 @@ def test_a_quote_without_a_price_is_held_while_its_stock_reaches_the_shop() -> N
     assert settled.proposed is None
     assert kinds(settled).count("change_held") == 1
     fewer = replace(gone, quantities={"Miami FL": 1})
-    assert kinds(read(after(listing, settled), fewer)) == ["quantity_changed"], "told once"
+    assert kinds(read(after(listing, settled), fewer)) == ["quantity_changed"], "one event"
 
 
 def test_a_first_quote_without_a_price_makes_no_desired_state() -> None:
@@ -156,11 +157,11 @@ def test_the_moves_of_a_call_count_for_those_that_come_after_in_it() -> None:
     dearer = {sku: replace(QUOTE, sku=sku, list_price=Decimal(11)) for sku in skus}
     standings = {LISTING.user_id: replace(STANDING, moved_count=20)}
     settled = JUDGE.settle_all(listings, Reply(quotes=dearer), NOW, standings)
-    assert [each.held_reason is None for each in settled] == [True] * 5 + [False] * 5
+    assert [result.held_reason is None for result in settled] == [True] * 5 + [False] * 5
     assert settled[5].held_reason == (
         "26 of 100 listings moved within a day; more than 25 % is held"
     )
-    assert all(each.has_moved for each in settled), "the held ones count as well"
+    assert all(result.has_moved for result in settled), "the held ones count as well"
 
 
 def test_each_seller_is_judged_by_own_terms_in_one_call() -> None:
@@ -171,7 +172,7 @@ def test_each_seller_is_judged_by_own_terms_in_one_call() -> None:
     }
     listings = [LISTING, replace(LISTING, id="2", user_id=other)]
     settled = JUDGE.settle_all(listings, Reply(quotes={SKU: QUOTE}), NOW, standings)
-    assert [(each.desired or {})["price"] for each in settled] == ["11.00", "20.00"]
+    assert [(result.desired or {})["price"] for result in settled] == ["11.00", "20.00"]
 
 
 def test_failures_wait_2_4_8_16_hours_and_the_fifth_parks() -> None:
@@ -269,13 +270,13 @@ def test_a_miss_beyond_a_lowered_number_of_confirmations_empties_the_stock_once(
     assert "not_listed" not in kinds(again)
 
 
-def test_what_is_missed_is_told_in_numbers_that_make_sense() -> None:
-    listing, told = after(LISTING, read(LISTING)), []
+def test_the_count_of_missed_reads_makes_sense() -> None:
+    listing, messages = after(LISTING, read(LISTING)), []
     for _ in range(4):
         settled = missed(listing)
-        told.append((settled.error or "").partition("(")[2])
+        messages.append((settled.error or "").partition("(")[2])
         listing = after(listing, settled)
-    assert told == ["1 of 3)", "2 of 3)", "3 of 3)", "4 times)"]
+    assert messages == ["1 of 3)", "2 of 3)", "3 of 3)", "4 times)"]
 
 
 def test_a_part_that_returns_unchanged_gets_its_stock_back() -> None:
@@ -295,10 +296,16 @@ def test_an_unusable_line_is_charged_to_its_sku_only() -> None:
     assert settled.missing_count == 0
 
 
-def batch(*suspicion: int) -> list[Listing]:
+def batch(*suspicion: int, read_at: datetime | None = NOW) -> list[Listing]:
     return [
-        replace(LISTING, id=str(n), sku=Sku(f"P{n}"), suspicion=each)
-        for n, each in enumerate(suspicion)
+        replace(
+            LISTING,
+            id=str(n),
+            sku=Sku(f"P{n}"),
+            suspicion=count,
+            last_successful_sync=read_at,
+        )
+        for n, count in enumerate(suspicion)
     ]
 
 
@@ -310,9 +317,45 @@ def test_a_failed_call_makes_everybody_more_suspect_and_convicts_nobody() -> Non
 
 def test_a_lone_suspect_is_convicted_only_after_it_failed_alone_before() -> None:
     assert not suspicions(batch(5, *[0] * 9), 10, last_call_was_good=True)[1]
-    suspicion, convicted = suspicions(batch(6, 1, *[0] * 8), 10, last_call_was_good=True)
+    suspicion, convicted = suspicions(batch(6, *[0] * 9), 10, last_call_was_good=True)
     assert [listing.sku for listing in convicted] == ["P0"]
-    assert [suspicion[str(n)] for n in range(1, 10)] == [1] + [0] * 8, "its company is spared"
+    assert [suspicion[str(n)] for n in range(1, 10)] == [0] * 9, "its company is spared"
+
+
+def test_nobody_is_convicted_beside_a_part_that_may_be_the_culprit_itself() -> None:
+    assert not suspicions(batch(6, 1, *[0] * 8), 10, last_call_was_good=True)[1]
+    assert not suspicions(batch(6, 0, read_at=None), 10, last_call_was_good=True)[1]
+
+
+QUOTED = {Sku("P0"): QUOTE}
+
+
+@pytest.mark.parametrize(
+    ("reply", "unclear"),
+    (
+        (Reply(quotes={}, missing=frozenset({Sku("P0"), Sku("P1")})), {"P0", "P1"}),
+        (Reply(quotes={}, missing=frozenset({Sku("P0")})), set()),
+        (Reply(quotes=QUOTED, missing=frozenset({Sku("P1"), Sku("P2")})), set()),
+        (Reply(quotes=QUOTED, unclear={Sku("P1"): "?", Sku("P2"): "?"}), {"P1", "P2"}),
+        (Reply(quotes=QUOTED, unclear={Sku("P1"): "?"}), set()),
+        (Reply(quotes={}, faulty={Sku("P0"): "?"}, missing=frozenset({Sku("P1")})), set()),
+    ),
+    ids=(
+        "an empty reply", "empty for one alone", "some answered", "a nameless line",
+        "a nameless line that can be only one's", "refused by name",
+    ),
+)  # fmt: skip
+def test_a_reply_that_says_nothing_of_a_part_is_no_evidence_against_it(
+    reply: Reply, unclear: set[str]
+) -> None:
+    assert set(unclear_skus(reply, batch(0, 0, 0))) == unclear
+
+
+def test_an_empty_reply_is_expected_of_parts_that_were_all_missing_before() -> None:
+    reply = Reply(quotes={}, missing=frozenset({Sku("P0"), Sku("P1")}))
+    first, second = (replace(listing, missing_count=1) for listing in batch(0, 0))
+    assert not unclear_skus(reply, [first, second])
+    assert set(unclear_skus(reply, [first, replace(second, missing_count=0)])) == {"P0", "P1"}
 
 
 def test_nobody_is_convicted_while_the_supplier_fails_others_too() -> None:

@@ -62,7 +62,7 @@ def state(price: str = "11.00", *stock: int, **more: Any) -> dict[str, Any]:
 
 def change(name: str = "A-1", **more: Any) -> Change:
     ids = Ids(product=Gid(f"p{name}"), variant=Gid(f"v{name}"), item=Gid(f"i{name}"))
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "user_id": SHOP.user_id,
         "sku": Sku(name),
         "shop_sku": name,
@@ -71,15 +71,15 @@ def change(name: str = "A-1", **more: Any) -> Change:
         "applied": state(),
         "ids": ids,
     }
-    return Change(**{**given, **more})
+    return Change(**{**fields, **more})
 
 
-def shown(each: Change, price: str = "11.00", *stock: int, **more: Any) -> Shown:
+def shown(listing: Change, price: str = "11.00", *stock: int, **more: Any) -> Shown:
     assert SHOP.locations is not None
-    ids = each.ids or Ids(product=Gid("p"), variant=Gid("v"), item=Gid("i"))
-    given: dict[str, Any] = {
+    ids = listing.ids or Ids(product=Gid("p"), variant=Gid("v"), item=Gid("i"))
+    fields: dict[str, Any] = {
         "ids": ids,
-        "sku": each.shop_sku,
+        "sku": listing.shop_sku,
         "price": Decimal(price),
         "compare_at": None,
         "cost": Decimal("9.50"),
@@ -88,7 +88,7 @@ def shown(each: Change, price: str = "11.00", *stock: int, **more: Any) -> Shown
         "variants_count": 1,
         "quantities": dict(zip(SHOP.locations.values(), stock or (5, 0), strict=True)),
     }
-    return Shown(**{**given, **more})
+    return Shown(**{**fields, **more})
 
 
 def plan(*changes: Change, **more: Any) -> PushBatch | None:
@@ -97,8 +97,8 @@ def plan(*changes: Change, **more: Any) -> PushBatch | None:
 
 
 def done(push_batch: PushBatch) -> list[Pushed]:
-    said = [WriteResult(verdict=WriteVerdict.DONE) for _ in push_batch.writes]
-    return push_results.after_write(push_batch, said, SHOP, NOW)
+    results = [WriteResult(verdict=WriteVerdict.DONE) for _ in push_batch.writes]
+    return push_results.after_write(push_batch, results, SHOP, NOW)
 
 
 def kinds(push_batch: PushBatch | None) -> WriteKind | None:
@@ -108,8 +108,8 @@ def kinds(push_batch: PushBatch | None) -> WriteKind | None:
 def test_nothing_is_asked_where_nothing_differs() -> None:
     assert plan(change()) is None
     assert [
-        each.applied
-        for each in push_results.idle(PushLease(shop=SHOP, fence=1, changes=[change()]), NOW)
+        result.applied
+        for result in push_results.idle(PushLease(shop=SHOP, fence=1, changes=[change()]), NOW)
     ]
 
 
@@ -161,7 +161,7 @@ def test_a_few_quantities_wait_for_the_prices_so_that_more_travel_together() -> 
     push_batch = plan(*both)
     assert push_batch is not None
     assert push_batch.kind is WriteKind.PRICE
-    priced = [replace(each, applied=state("12.00")) for each in both]
+    priced = [replace(listing, applied=state("12.00")) for listing in both]
     push_batch = plan(*priced)
     assert push_batch is not None
     assert (push_batch.kind, len(push_batch.writes)) == (WriteKind.STOCK, 20)
@@ -190,23 +190,23 @@ def test_an_open_intent_is_read_back_before_anything_is_written() -> None:
 
 def test_a_part_is_created_once_it_was_looked_for_in_vain() -> None:
     draft = Draft(shop_sku="A-1", title="A bolt")
-    wanted = change(ids=None, applied=None, draft=draft)
-    push_batch = plan(wanted)
+    draft_listing = change(ids=None, applied=None, draft=draft)
+    push_batch = plan(draft_listing)
     assert push_batch is not None
     assert push_batch.kind is WriteKind.FIND
     (pushed,) = push_results.after_find(push_batch, FoundVariants(shown={}), SHOP, NOW)
-    assert kinds(plan(replace(wanted, applied=pushed.applied))) is WriteKind.CREATE
+    assert kinds(plan(replace(draft_listing, applied=pushed.applied))) is WriteKind.CREATE
 
 
 def test_a_variant_with_that_very_sku_is_adopted_instead() -> None:
-    wanted = change(ids=None, applied=None, draft=Draft(shop_sku="A-1", title="A bolt"))
-    push_batch = PushBatch(kind=WriteKind.FIND, changes=[wanted])
+    draft_listing = change(ids=None, applied=None, draft=Draft(shop_sku="A-1", title="A bolt"))
+    push_batch = PushBatch(kind=WriteKind.FIND, changes=[draft_listing])
     (pushed,) = push_results.after_find(
-        push_batch, FoundVariants(shown={"A-1": [shown(wanted)]}), SHOP, NOW
+        push_batch, FoundVariants(shown={"A-1": [shown(draft_listing)]}), SHOP, NOW
     )
     assert pushed.staging == "published"
     assert pushed.ids is not None
-    assert pushed.applied == wanted.desired
+    assert pushed.applied == draft_listing.desired
 
 
 def test_two_variants_of_one_sku_are_refused_by_name() -> None:
@@ -224,8 +224,8 @@ def test_a_part_leaves_the_shop_only_after_a_look_and_keeps_its_former_status() 
     push_batch = plan(parked)
     assert push_batch is not None
     assert push_batch.kind is WriteKind.READ
-    seen = shown(parked, status=ProductStatus.UNLISTED)
-    (pushed,) = push_results.after_read(push_batch, [seen], SHOP, repairs=True)
+    read_back = shown(parked, status=ProductStatus.UNLISTED)
+    (pushed,) = push_results.after_read(push_batch, [read_back], SHOP, repairs=True)
     assert pushed.former_status is ProductStatus.UNLISTED
     looked = replace(parked, applied=pushed.applied, status=pushed.status)
     push_batch = plan(looked)
@@ -242,17 +242,17 @@ def test_a_part_that_shares_its_product_stays_for_sale() -> None:
 
 
 def test_an_untracked_variant_gets_its_price_again_and_tracking_with_it() -> None:
-    each = change(applied=None)
-    push_batch = PushBatch(kind=WriteKind.READ, changes=[each])
+    listing = change(applied=None)
+    push_batch = PushBatch(kind=WriteKind.READ, changes=[listing])
     (pushed,) = push_results.after_read(
-        push_batch, [shown(each, tracked=False)], SHOP, repairs=True
+        push_batch, [shown(listing, tracked=False)], SHOP, repairs=True
     )
-    assert kinds(plan(replace(each, applied=pushed.applied))) is WriteKind.PRICE
+    assert kinds(plan(replace(listing, applied=pushed.applied))) is WriteKind.PRICE
 
 
 def test_a_stale_quantity_is_read_back_and_an_unknown_id_found_again_once() -> None:
-    each = change(desired=state("11.00", 0, 0))
-    push_batch = plan(each)
+    listing = change(desired=state("11.00", 0, 0))
+    push_batch = plan(listing)
     assert push_batch is not None
     (stale,) = push_results.after_write(
         push_batch, [WriteResult(verdict=WriteVerdict.STALE)], SHOP, NOW
@@ -261,7 +261,7 @@ def test_a_stale_quantity_is_read_back_and_an_unknown_id_found_again_once() -> N
     gone = WriteResult(verdict=WriteVerdict.UNKNOWN, reason="no such item")
     (first,) = push_results.after_write(push_batch, [gone], SHOP, NOW)
     assert (first.forgets_ids, first.retry_at, first.failures) == (True, None, 1)
-    again = replace(push_batch, changes=[replace(each, failures=1)])
+    again = replace(push_batch, changes=[replace(listing, failures=1)])
     (second,) = push_results.after_write(again, [gone], SHOP, NOW)
     assert second.retry_at == NOW + timedelta(minutes=10)
     assert second.forgets_ids
@@ -271,11 +271,11 @@ def test_one_bad_item_does_not_keep_the_others() -> None:
     good, bad = change("A-1", desired=state("12.00")), change("A-2", desired=state("13.00"))
     push_batch = plan(good, bad)
     assert push_batch is not None
-    said = [
+    results = [
         WriteResult(verdict=WriteVerdict.DONE),
         WriteResult(verdict=WriteVerdict.REFUSED, reason="suspended"),
     ]
-    first, second = push_results.after_write(push_batch, said, SHOP, NOW)
+    first, second = push_results.after_write(push_batch, results, SHOP, NOW)
     assert first.applied == good.desired
     assert (second.applied, second.error) == (None, "suspended")
     assert [event.kind for event in second.events] == ["shopify_update_failed"]
@@ -284,41 +284,42 @@ def test_one_bad_item_does_not_keep_the_others() -> None:
 def test_a_batch_without_a_culprit_is_halved_until_the_one_at_fault_is_alone() -> None:
     changes = [change(f"A-{n}", desired=state("11.00", 0, 0)) for n in range(8)]
     for failures in range(9):
-        push_batch = plan(*(replace(each, failures=failures) for each in changes))
+        push_batch = plan(*(replace(listing, failures=failures) for listing in changes))
         assert push_batch is not None
         assert len(push_batch.writes) == min(8, max(1, STOCK_MAX >> failures))
 
 
 def test_a_first_price_far_from_the_shops_own_is_held_and_stock_still_flows() -> None:
-    each = change(applied=None, is_first=True, desired=state("3.31", 7, 0))
-    push_batch = PushBatch(kind=WriteKind.READ, changes=[each])
-    (pushed,) = push_results.after_read(push_batch, [shown(each, "70.74")], SHOP, repairs=True)
+    listing = change(applied=None, is_first=True, desired=state("3.31", 7, 0))
+    push_batch = PushBatch(kind=WriteKind.READ, changes=[listing])
+    (pushed,) = push_results.after_read(push_batch, [shown(listing, "70.74")], SHOP, repairs=True)
     assert pushed.held_reason is not None
     assert "70.74" in pushed.held_reason
     assert pushed.desired is not None
     assert (pushed.desired["price"], pushed.desired["quantities"]) == (
         "70.74",
-        each.desired["quantities"],
+        listing.desired["quantities"],
     )
-    near = replace(each, desired=state("71.00"))
+    near = replace(listing, desired=state("71.00"))
     push_batch = PushBatch(kind=WriteKind.READ, changes=[near])
     (fine,) = push_results.after_read(push_batch, [shown(near, "70.74")], SHOP, repairs=True)
     assert fine.held_reason is None
 
 
 def test_a_drift_check_leaves_sold_stock_alone_and_repairs_or_reports_the_rest() -> None:
-    each = change()
-    push_batch = PushBatch(kind=WriteKind.READ, changes=[each], is_drift_check=True)
-    (sold,) = push_results.after_read(push_batch, [shown(each, "11.00", 3, 0)], SHOP, repairs=True)
+    listing = change()
+    push_batch = PushBatch(kind=WriteKind.READ, changes=[listing], is_drift_check=True)
+    read_back = [shown(listing, "11.00", 3, 0)]
+    (sold,) = push_results.after_read(push_batch, read_back, SHOP, repairs=True)
     assert (sold.applied, sold.events, sold.is_verified) == (None, (), True)
-    meddled = shown(each, "1.00", 3, 0)
+    meddled = shown(listing, "1.00", 3, 0)
     (repaired,) = push_results.after_read(push_batch, [meddled], SHOP, repairs=True)
     assert repaired.applied is not None
     assert [event.kind for event in repaired.events] == ["drift_found"]
-    assert kinds(plan(replace(each, applied=repaired.applied))) is WriteKind.PRICE
-    (told,) = push_results.after_read(push_batch, [meddled], SHOP, repairs=False)
-    assert told.applied is None
-    assert [event.kind for event in told.events] == ["drift_found"]
+    assert kinds(plan(replace(listing, applied=repaired.applied))) is WriteKind.PRICE
+    (result,) = push_results.after_read(push_batch, [meddled], SHOP, repairs=False)
+    assert result.applied is None
+    assert [event.kind for event in result.events] == ["drift_found"]
 
 
 quantity = st.integers(0, 3)
@@ -342,8 +343,8 @@ def mixed(draw: st.DrawFn) -> list[Change]:
 def test_every_difference_is_written_exactly_once_and_nothing_else_is(
     changes: list[Change],
 ) -> None:
-    wanted = {(each.sku, name) for each in changes for name in needs(each, SHOP).stock} | {
-        (each.sku, "price") for each in changes if needs(each, SHOP).price
+    needed = {(listing.sku, name) for listing in changes for name in needs(listing, SHOP).stock} | {
+        (listing.sku, "price") for listing in changes if needs(listing, SHOP).price
     }
     assert SHOP.locations is not None
     names = {gid: name for name, gid in SHOP.locations.items()}
@@ -357,15 +358,15 @@ def test_every_difference_is_written_exactly_once_and_nothing_else_is(
             for write in push_batch.writes
         ]
         changes = _after(changes, done(push_batch))
-    assert sorted(written) == sorted(wanted)
-    assert all(each.applied == each.desired for each in changes if each.applied)
+    assert sorted(written) == sorted(needed)
+    assert all(listing.applied == listing.desired for listing in changes if listing.applied)
 
 
 def _after(changes: Sequence[Change], pushed: Sequence[Pushed]) -> list[Change]:
-    told = {each.change.sku: each for each in pushed}
+    by_sku = {result.change.sku: result for result in pushed}
     return [
-        replace(each, applied=told[each.sku].applied) if each.sku in told else each
-        for each in changes
+        replace(listing, applied=by_sku[listing.sku].applied) if listing.sku in by_sku else listing
+        for listing in changes
     ]
 
 
@@ -373,11 +374,11 @@ def test_a_search_that_finds_too_much_looks_for_fewer_and_then_gives_up() -> Non
     lost = [change(f"A-{n}", ids=None, applied=None) for n in range(4)]
     push_batch = plan(*lost)
     assert push_batch is not None
-    cut = FoundVariants(shown={}, unsure=frozenset(each.shop_sku for each in lost))
+    cut = FoundVariants(shown={}, unsure=frozenset(listing.shop_sku for listing in lost))
     again = push_results.after_find(push_batch, cut, SHOP, NOW)
-    assert [(each.failures, each.retry_at) for each in again] == [(1, None)] * 4
+    assert [(result.failures, result.retry_at) for result in again] == [(1, None)] * 4
     for failures in range(1, 6):
-        push_batch = plan(*(replace(each, failures=failures) for each in lost))
+        push_batch = plan(*(replace(listing, failures=failures) for listing in lost))
         assert push_batch is not None
     assert len(push_batch.changes) == 1
     (alone,) = push_results.after_find(push_batch, cut, SHOP, NOW)

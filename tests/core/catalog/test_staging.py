@@ -44,7 +44,7 @@ def read(listing: Listing = LISTING, **change: Any) -> Settlement:
     return JUDGE.settle(listing, reply, NOW, STANDING)
 
 
-def test_a_part_that_is_published_brings_all_that_was_said_about_it() -> None:
+def test_a_published_part_keeps_everything_known_about_it() -> None:
     settled = read()
     assert settled.staging == Staging(
         status="normalized",
@@ -88,7 +88,7 @@ def test_a_part_without_any_stock_is_published_with_none() -> None:
         assert (settled.desired or {})["quantities"] == {"Dallas": 0, "Miami": 0}
 
 
-def test_a_part_whose_price_is_unusable_is_blocked_and_told_once() -> None:
+def test_a_part_with_an_unusable_price_is_blocked_and_reported_once() -> None:
     settled = read(list_price=None, net_price=None)
     assert settled.is_blocked
     assert settled.error == "no price was quoted"

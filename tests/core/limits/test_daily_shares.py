@@ -5,12 +5,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.core.accounts.jobs import JobType, Tier
-from headway.core.limits.daily_shares import FREE_MIN, PLANNED, DayPlan, DayShare, share_of
+from headway.core.limits.daily_shares import (
+    DAY,
+    FREE_MIN,
+    PLANNED,
+    SPARE,
+    DayPlan,
+    DayShare,
+    is_refused_alone,
+    share_of,
+)
 
 calls = st.floats(0, 1e6)
 plans = st.builds(
     lambda limit, paid, free: DayPlan(
-        limit=limit, wanted={DayShare.PAID: paid, DayShare.FREE: free}
+        limit=limit, demand={DayShare.PAID: paid, DayShare.FREE: free}
     ),
     limit=st.floats(1, 1e6),
     paid=calls,
@@ -20,10 +29,10 @@ used_by = st.fixed_dictionaries(dict.fromkeys(DayShare, calls))
 
 
 def plan(*, paid: float, free: float) -> DayPlan:
-    return DayPlan(limit=10_000, wanted={DayShare.PAID: paid, DayShare.FREE: free})
+    return DayPlan(limit=10_000, demand={DayShare.PAID: paid, DayShare.FREE: free})
 
 
-def test_history_is_a_share_of_its_own_whoever_pays() -> None:
+def test_history_has_its_own_share_at_every_tier() -> None:
     assert share_of(Tier.PRO, JobType.BACKFILL) is DayShare.HISTORY
     assert share_of(Tier.PRO, JobType.WEBHOOK) is DayShare.PAID
     assert share_of(Tier.FREE, JobType.INCREMENTAL) is DayShare.FREE
@@ -51,10 +60,10 @@ def test_the_plan_never_gives_more_than_is_planned_and_everybody_something(day: 
     paid, free = day.planned(DayShare.PAID), day.planned(DayShare.FREE)
     assert paid + free <= PLANNED * day.limit * (1 + 1e-9)
     assert day.planned(DayShare.HISTORY) >= (1 - PLANNED) * day.limit * (1 - 1e-9)
-    assert free >= min(day.wanted[DayShare.FREE], FREE_MIN * day.limit) * (1 - 1e-9)
+    assert free >= min(day.demand[DayShare.FREE], FREE_MIN * day.limit) * (1 - 1e-9)
     for share, part in ((DayShare.PAID, paid), (DayShare.FREE, free)):
         # At the stretched intervals as much is wanted as is planned.
-        assert day.wanted[share] / day.stretch(share) == pytest.approx(part)
+        assert day.demand[share] / day.stretch(share) == pytest.approx(part)
 
 
 @given(plans, used_by)
@@ -70,3 +79,43 @@ def test_what_was_used_of_a_plan_need_not_be_left_any_more() -> None:
     assert day.leave(DayShare.FREE, {}) == 8_000
     assert day.leave(DayShare.FREE, {DayShare.PAID: 6_000}) == 2_000
     assert day.leave(DayShare.HISTORY, {DayShare.PAID: 9_000, DayShare.FREE: 300}) == 700 + 500
+
+
+@pytest.mark.parametrize(
+    ("retry_after_s", "left", "answered", "is_alone"),
+    (
+        (86_400, 1000, 3, True),
+        (86_400, 1000, 0, False),
+        (86_400, 14, 3, False),
+        (86_400, 0, 3, False),
+        (5, 1000, 3, False),
+        (None, 1000, 3, False),
+    ),
+)
+def test_a_refusal_is_about_one_account_if_others_are_answered_and_calls_are_left(
+    retry_after_s: float | None, left: float, answered: int, *, is_alone: bool
+) -> None:
+    assert is_alone == is_refused_alone(retry_after_s, left=left, limit=1500, answered=answered)
+
+
+@given(plans, used_by, st.floats(0, 1e6), st.sampled_from((DayShare.PAID, DayShare.FREE)))
+def test_a_job_beyond_its_share_leaves_to_others_all_they_have_not_used_of_their_plan(
+    plan: DayPlan, used: dict[DayShare, float], beyond: float, share: DayShare
+) -> None:
+    """Laws L12, L16: it may take what nobody has planned, and nothing else while others wait."""
+    beyond = min(beyond, used[share])
+    leave = plan.leave_beyond(share, used, beyond=beyond)
+    fair = {**used, share: used[share] - beyond}
+    unused = sum(
+        max(0.0, plan.planned(name) - fair[name]) for name in (DayShare.PAID, DayShare.FREE)
+    )
+    assert leave >= unused
+    assert leave <= unused + SPARE * plan.limit * (1 + 1e-9), "the rest is lent"
+    assert leave >= plan.leave(share, used)
+    assert plan.leave_beyond(share, used, beyond=beyond, waited=DAY) == 0, "nobody waits for ever"
+
+
+def test_without_demand_of_others_a_job_beyond_its_share_may_use_nearly_the_whole_day() -> None:
+    alone = plan(paid=100, free=0)
+    used = {DayShare.PAID: 5000.0}
+    assert alone.leave_beyond(DayShare.PAID, used, beyond=4900) == pytest.approx(500)

@@ -10,10 +10,10 @@ from headway.core.limits.forecast import (
     HOURS,
     Forecast,
     Use,
-    foretell,
+    forecast_quota,
+    forecast_text,
     hour_of,
     pace,
-    say,
 )
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
@@ -30,10 +30,12 @@ uses = st.lists(
 wishes = st.lists(amounts, min_size=HOURS, max_size=HOURS)
 
 
-def told(
-    used: list[Use], *, limit: float = 100, reserved: float = 0, wanted: list[float] | None = None
+def forecast_of(
+    used: list[Use], *, limit: float = 100, reserved: float = 0, demand: list[float] | None = None
 ) -> Forecast:
-    return foretell(used, limit=limit, reserved=reserved, wanted=wanted or [0.0] * HOURS, now=NOW)
+    return forecast_quota(
+        used, limit=limit, reserved=reserved, demand=demand or [0.0] * HOURS, now=NOW
+    )
 
 
 def inside(used: list[Use], at: datetime) -> float:
@@ -41,75 +43,75 @@ def inside(used: list[Use], at: datetime) -> float:
 
 
 def test_a_quota_of_which_nobody_wants_anything_is_enough_for_the_day() -> None:
-    seen = told([Use(leaves_at=NOW + 3 * HOUR, amount=40)])
-    assert seen.is_enough
-    assert seen.room_at is None
-    assert seen.unmet == 0
-    assert [point.used for point in seen.points[:5]] == [40, 40, 40, 40, 0]
-    assert seen.points[-1].at == NOW + DAY
+    forecast = forecast_of([Use(leaves_at=NOW + 3 * HOUR, amount=40)])
+    assert forecast.spent_at is None
+    assert forecast.room_at is None
+    assert forecast.unmet == 0
+    assert [point.used for point in forecast.points[:5]] == [40, 40, 40, 40, 0]
+    assert forecast.points[-1].at == NOW + DAY
 
 
 def test_a_steady_pace_spends_the_rest_at_a_foreseeable_minute() -> None:
-    seen = told([Use(leaves_at=NOW + 6 * HOUR, amount=81)], wanted=[6.0] * HOURS)
-    assert seen.spent_at == NOW + 3 * HOUR
-    assert seen.room_at == NOW + 6 * HOUR
-    assert seen.unmet == pytest.approx(24 * 6 - 100, abs=0.1)
+    forecast = forecast_of([Use(leaves_at=NOW + 6 * HOUR, amount=81)], demand=[6.0] * HOURS)
+    assert forecast.spent_at == NOW + 3 * HOUR
+    assert forecast.room_at == NOW + 6 * HOUR
+    assert forecast.unmet == pytest.approx(24 * 6 - 100, abs=0.1)
 
 
 def test_a_quota_that_is_spent_now_says_when_there_is_room_again() -> None:
-    seen = told(
+    forecast = forecast_of(
         [Use(leaves_at=NOW + 30 * HOUR / 60, amount=5), Use(leaves_at=NOW + DAY, amount=95)]
     )
-    assert seen.spent_at == NOW
-    assert seen.room_at == NOW + timedelta(minutes=30)
+    assert forecast.spent_at == NOW
+    assert forecast.room_at == NOW + timedelta(minutes=30)
 
 
 def test_what_is_reserved_is_the_first_of_what_the_hour_wants() -> None:
-    seen = told([], reserved=10, wanted=[10.0] + [0.0] * (HOURS - 1))
-    assert seen.points[1].used == 10
-    more = told([], reserved=10, wanted=[25.0] + [0.0] * (HOURS - 1))
+    forecast = forecast_of([], reserved=10, demand=[10.0] + [0.0] * (HOURS - 1))
+    assert forecast.points[1].used == 10
+    more = forecast_of([], reserved=10, demand=[25.0] + [0.0] * (HOURS - 1))
     assert more.points[1].used == pytest.approx(25)
 
 
 def test_no_room_comes_within_the_day_where_nothing_leaves() -> None:
-    seen = told([Use(leaves_at=NOW + 25 * HOUR, amount=100)], wanted=[1.0] * HOURS)
-    assert seen.room_at is None
-    assert seen.unmet == pytest.approx(24)
+    forecast = forecast_of([Use(leaves_at=NOW + 25 * HOUR, amount=100)], demand=[1.0] * HOURS)
+    assert forecast.room_at is None
+    assert forecast.unmet == pytest.approx(24)
 
 
-@given(used=uses, limit=st.floats(1, 2000), reserved=st.floats(0, 200), wanted=wishes)
+@given(used=uses, limit=st.floats(1, 2000), reserved=st.floats(0, 200), demand=wishes)
 def test_no_more_room_is_promised_than_the_window_gives(
-    used: list[Use], limit: float, reserved: float, wanted: list[float]
+    used: list[Use], limit: float, reserved: float, demand: list[float]
 ) -> None:
-    seen = told(used, limit=limit, reserved=reserved, wanted=wanted)
+    forecast = forecast_of(used, limit=limit, reserved=reserved, demand=demand)
     start = inside(used, NOW) + reserved
-    for point in seen.points:
+    for point in forecast.points:
         assert point.used >= inside(used, point.at) + reserved - 1e-6
         assert point.used <= max(limit, start) + 1e-6
-    if seen.room_at is not None:
-        assert seen.spent_at is not None
-        assert seen.room_at >= seen.spent_at
-        assert limit - inside(used, seen.room_at) - reserved >= 1 - 1e-6
+    if forecast.room_at is not None:
+        assert forecast.spent_at is not None
+        assert forecast.room_at >= forecast.spent_at
+        assert limit - inside(used, forecast.room_at) - reserved >= 1 - 1e-6
 
 
-@given(used=uses, limit=st.floats(1, 2000), wanted=wishes)
+@given(used=uses, limit=st.floats(1, 2000), demand=wishes)
 def test_all_that_is_wanted_is_served_or_counted_as_wanted_in_vain(
-    used: list[Use], limit: float, wanted: list[float]
+    used: list[Use], limit: float, demand: list[float]
 ) -> None:
-    seen = told(used, limit=limit, wanted=wanted)
-    served = seen.points[-1].used - inside(used, seen.points[-1].at)
-    late = sum(use.amount for use in used if use.leaves_at == seen.points[-1].at)
-    assert served - late + seen.unmet == pytest.approx(sum(wanted), abs=1e-3)
-    if seen.is_enough:
-        assert seen.unmet == 0
+    forecast = forecast_of(used, limit=limit, demand=demand)
+    served = forecast.points[-1].used - inside(used, forecast.points[-1].at)
+    late = sum(use.amount for use in used if use.leaves_at == forecast.points[-1].at)
+    assert served - late + forecast.unmet == pytest.approx(sum(demand), abs=1e-3)
+    if forecast.spent_at is None:
+        assert forecast.unmet == 0
 
 
-@given(used=uses, limit=st.floats(1, 2000), wanted=wishes, extra=st.floats(1, 300))
+@given(used=uses, limit=st.floats(1, 2000), demand=wishes, extra=st.floats(1, 300))
 def test_more_use_never_makes_the_quota_last_longer(
-    used: list[Use], limit: float, wanted: list[float], extra: float
+    used: list[Use], limit: float, demand: list[float], extra: float
 ) -> None:
-    before = told(used, limit=limit, wanted=wanted)
-    after = told([*used, Use(leaves_at=NOW + DAY, amount=extra)], limit=limit, wanted=wanted)
+    before = forecast_of(used, limit=limit, demand=demand)
+    after = forecast_of([*used, Use(leaves_at=NOW + DAY, amount=extra)], limit=limit, demand=demand)
     if before.spent_at is not None:
         assert after.spent_at is not None
         assert after.spent_at <= before.spent_at + timedelta(seconds=1)
@@ -126,11 +128,14 @@ def test_the_mean_of_the_known_hours_goes_on_where_no_day_is_known() -> None:
     assert pace({}, NOW) == (0.0,) * HOURS
 
 
-def test_a_forecast_is_said_in_one_line() -> None:
-    assert say(told([]), NOW) == "enough for the next 24 h, if people go on as they do"
-    late = told([Use(leaves_at=NOW + 6 * HOUR, amount=81)], wanted=[6.0] * HOURS)
-    assert say(late, NOW) == (
-        "spent at 15:30 UTC, room again at 18:30 UTC; 44 calls wanted in vain"
+def test_a_forecast_is_written_in_one_line() -> None:
+    assert (
+        forecast_text(forecast_of([]), NOW)
+        == "enough for the next 24 h, if people go on as they do"
     )
-    never = told([Use(leaves_at=NOW + 25 * HOUR, amount=100)])
-    assert say(never, NOW) == "spent, no room within 24 h"
+    late = forecast_of([Use(leaves_at=NOW + 6 * HOUR, amount=81)], demand=[6.0] * HOURS)
+    assert forecast_text(late, NOW) == (
+        "spent at 15:30 UTC, room again at 18:30 UTC; 44 calls cannot be made"
+    )
+    never = forecast_of([Use(leaves_at=NOW + 25 * HOUR, amount=100)])
+    assert forecast_text(never, NOW) == "spent, no room within 24 h"

@@ -131,29 +131,29 @@ class World:
         """Return the promised times of who came earlier with the same class, and still waits."""
         priority = self.waiting[permit.id][0]
         return [
-            told_s
-            for other, (theirs, told_s) in self.waiting.items()
-            if theirs == priority and other < permit.id
-            if told_s + GRACE_S >= self.clock.monotonic()
+            promised_s
+            for other, (other_priority, promised_s) in self.waiting.items()
+            if other_priority == priority and other < permit.id
+            if promised_s + GRACE_S >= self.clock.monotonic()
         ]
 
     def _judge_order(self, permit: Permit) -> None:
         # Without a gap several may go at one instant, in whatever order they come.
         if self.window.gap_s and not self.is_stepping:
             now_s = self.clock.monotonic()
-            asleep = [told_s > now_s for told_s in self._ahead(permit)]
-            assert all(asleep), "an earlier ticket of its class was ready and was passed over"
+            asleep = [promised_s > now_s for promised_s in self._ahead(permit)]
+            assert all(asleep), "an earlier permit of its class was ready and was passed over"
         del self.waiting[permit.id]
 
     def _judge_hold(self, permit: Permit) -> None:
-        """Nobody is told to wait for a free slot, unless another is to take it within a slot."""
+        """No caller waits for a free slot, unless another is to take it within a slot."""
         now_s = self.clock.monotonic()
         slot_s = self.window.gap_s + LEASE_S
         is_paused = any(from_s <= now_s < until_s for from_s, until_s in self.pauses)
         if self.is_stepping or is_paused or not self._is_free(now_s):
             return
-        others = [told_s for other, (_, told_s) in self.waiting.items() if other != permit.id]
-        assert any(told_s <= now_s + slot_s for told_s in others), "a free slot was refused"
+        others = [at_s for other, (_, at_s) in self.waiting.items() if other != permit.id]
+        assert any(promised_s <= now_s + slot_s for promised_s in others), "a free slot was refused"
 
     def _is_free(self, now_s: float) -> bool:
         inside = 0
@@ -170,7 +170,7 @@ class World:
 
     def pause(self, at_s: float, length_s: float) -> None:
         self.clock.sleep(at_s)
-        self.limiter.pause("boeing", length_s, "told to wait")
+        self.limiter.pause("boeing", length_s, "rate limited")
         self.pauses.append((at_s, at_s + length_s))
 
     def step(self, at_s: float, by_s: float) -> None:
@@ -241,8 +241,8 @@ def test_no_supplier_refuses_whatever_becomes_of_the_callers(
     run(
         world,
         *(lambda job=job: world.act(job) for job in jobs),
-        *(lambda each=each: world.pause(*each) for each in pauses),
-        *(lambda each=each: world.step(*each) for each in steps),
+        *(lambda pause=pause: world.pause(*pause) for pause in pauses),
+        *(lambda step=step: world.step(*step) for step in steps),
     )
     arrivals = sorted(world.arrivals)
     limit = int(window.limit)

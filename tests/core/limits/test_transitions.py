@@ -32,7 +32,9 @@ US = timedelta(microseconds=1)
 
 def limiter_of(clock: VirtualClock, **rules: tuple[Rule, ...]) -> MemoryLimiter:
     """Return a limiter whose past is known: the first pause is over."""
-    limiter = MemoryLimiter(clock, [Resource(key=key, rules=each) for key, each in rules.items()])
+    limiter = MemoryLimiter(
+        clock, [Resource(key=key, rules=own_rules) for key, own_rules in rules.items()]
+    )
     for key in rules:
         limiter.pause(key, 0, "")
     clock.sleep(1000)
@@ -47,7 +49,7 @@ def ask(limiter: MemoryLimiter, *keys: str, **wishes: float) -> Permit:
 
 
 def begin_call(limiter: MemoryLimiter, clock: VirtualClock, *keys: str, **wishes: float) -> Permit:
-    """Reserve, wait as told, and begin."""
+    """Reserve, wait as long as the answer says, and begin."""
     permit = ask(limiter, *keys, **wishes)
     clock.sleep(permit.wait_s)
     while isinstance(answer := limiter.begin(permit), NotYet):
@@ -259,18 +261,18 @@ def test_nothing_starts_in_a_pause_and_a_shorter_one_does_not_shorten_it(
 ) -> None:
     limiter = limiter_of(clock, boeing=(BOEING,))
     permit = ask(limiter, grace_s=1000)
-    limiter.pause("boeing", 300, "told to wait")
-    limiter.pause("boeing", 5, "told to wait a little")
+    limiter.pause("boeing", 300, "rate limited")
+    limiter.pause("boeing", 5, "rate limited a little")
     clock.sleep(299)
     assert limiter.begin(permit) == NotYet(wait_s=1)
-    assert limiter.status("boeing").reason == "told to wait"
+    assert limiter.status("boeing").reason == "rate limited"
     clock.sleep(1)
     assert isinstance(limiter.begin(permit), Granted)
 
 
 def test_a_pause_is_stretched_by_at_most_a_tenth(clock: VirtualClock) -> None:
     limiter = MemoryLimiter(clock, [Resource(key="shop", rules=())], jitter=rng(1))
-    limiter.pause("shop", 100, "told to wait")
+    limiter.pause("shop", 100, "rate limited")
     until = limiter.status("shop").paused_until
     assert until is not None
     assert START + timedelta(seconds=100) < until <= START + timedelta(seconds=110)
@@ -359,7 +361,7 @@ def test_a_calendar_quota_is_free_again_with_the_new_day(clock: VirtualClock) ->
     assert ask(limiter, "etsy").start_at == START + timedelta(days=1)
 
 
-def test_whoever_leaves_units_of_a_quota_to_others_stops_short_of_them(
+def test_a_caller_that_leaves_units_of_a_quota_to_others_stops_before_them(
     clock: VirtualClock,
 ) -> None:
     limiter = limiter_of(clock, etsy=(Quota(limit=100, span_s=86400),))

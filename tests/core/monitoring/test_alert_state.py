@@ -1,4 +1,4 @@
-"""The watch: a blip is no news, one cause is told once, and what is over is told once."""
+"""Alert states: a short blip is ignored, one cause is sent once, and its end is sent once."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,23 +15,23 @@ START = datetime(2026, 3, 4, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 OVERDUE = Alert(name="overdue", severity=Severity.WARNING, sentence="101 parts are due.")
 DOWN = Alert(name="supplier_down", severity=Severity.CRITICAL, sentence="No answer.")
-Told = list[tuple[int, str, AlertPhase]]
+Sent = list[tuple[int, str, AlertPhase]]
 
 
-def watch(*minutes: list[Alert]) -> Told:
-    """Judge minute after minute, and return what was told when."""
+def watch(*minutes: list[Alert]) -> Sent:
+    """Judge minute after minute, and return what was sent when."""
     states: dict[tuple[str, str], AlertState] = {}
-    told: Told = []
-    for minute, found in enumerate(minutes):
-        decision = next_states(list(states.values()), found, START + minute * MINUTE)
-        states = {each.key: each for each in decision.kept}
-        told += [(minute, each.state.alert.name, each.phase) for each in decision.changes]
-    return told
+    sent: Sent = []
+    for minute, alerts in enumerate(minutes):
+        decision = next_states(list(states.values()), alerts, START + minute * MINUTE)
+        states = {state.key: state for state in decision.kept}
+        sent += [(minute, change.state.alert.name, change.phase) for change in decision.changes]
+    return sent
 
 
-def test_what_lasts_is_told_once_and_told_again_only_when_it_is_over() -> None:
-    told = watch(*[[OVERDUE]] * 30, *[[]] * 30)
-    assert told == [(2, "overdue", AlertPhase.FIRED), (40, "overdue", AlertPhase.RESOLVED)]
+def test_a_lasting_alert_is_sent_once_and_again_when_it_is_over() -> None:
+    sent = watch(*[[OVERDUE]] * 30, *[[]] * 30)
+    assert sent == [(2, "overdue", AlertPhase.FIRED), (40, "overdue", AlertPhase.RESOLVED)]
 
 
 def test_a_blip_is_no_news() -> None:
@@ -39,45 +39,45 @@ def test_a_blip_is_no_news() -> None:
 
 
 def test_what_comes_back_before_it_is_over_is_the_same_trouble() -> None:
-    told = watch(*[[OVERDUE]] * 5, *[[], [], [OVERDUE]] * 10)
-    assert told == [(2, "overdue", AlertPhase.FIRED)]
+    sent = watch(*[[OVERDUE]] * 5, *[[], [], [OVERDUE]] * 10)
+    assert sent == [(2, "overdue", AlertPhase.FIRED)]
 
 
 def test_what_comes_back_after_it_was_over_is_new_trouble() -> None:
-    told = watch(*[[OVERDUE]] * 4, *[[]] * 15, *[[OVERDUE]] * 4)
-    assert [word for _, _, word in told] == [
+    sent = watch(*[[OVERDUE]] * 4, *[[]] * 15, *[[OVERDUE]] * 4)
+    assert [word for _, _, word in sent] == [
         AlertPhase.FIRED,
         AlertPhase.RESOLVED,
         AlertPhase.FIRED,
     ]
 
 
-def test_what_gets_worse_is_told_again_and_what_swings_is_not() -> None:
+def test_an_alert_that_gets_worse_is_sent_again_and_one_that_swings_is_not() -> None:
     mild = replace(OVERDUE, name="error_share")
     bad = replace(mild, severity=Severity.CRITICAL)
-    told = watch(*[[mild]] * 4, *[[bad], [mild]] * 10)
-    assert told == [(2, "error_share", AlertPhase.FIRED), (4, "error_share", AlertPhase.WORSE)]
+    sent = watch(*[[mild]] * 4, *[[bad], [mild]] * 10)
+    assert sent == [(2, "error_share", AlertPhase.FIRED), (4, "error_share", AlertPhase.WORSE)]
 
 
-def test_what_is_only_noticed_is_never_told() -> None:
+def test_an_alert_of_the_lowest_severity_is_never_sent() -> None:
     assert watch(*[[replace(OVERDUE, severity=Severity.NOTICE)]] * 30) == []
 
 
-def test_what_an_outage_brings_about_is_not_told_beside_it_nor_right_after() -> None:
-    told = watch(*[[DOWN, OVERDUE]] * 30, *[[OVERDUE]] * 60, *[[]] * 20)
-    assert told == [
+def test_alerts_caused_by_an_outage_are_not_sent_beside_it_nor_right_after() -> None:
+    sent = watch(*[[DOWN, OVERDUE]] * 30, *[[OVERDUE]] * 60, *[[]] * 20)
+    assert sent == [
         (1, "supplier_down", AlertPhase.FIRED),
         (33, "supplier_down", AlertPhase.RESOLVED),
     ]
 
 
 def test_what_stays_long_after_an_outage_is_trouble_of_its_own() -> None:
-    told = watch(*[[DOWN, OVERDUE]] * 30, *[[OVERDUE]] * 240)
-    assert [name for _, name, _ in told] == ["supplier_down", "supplier_down", "overdue"]
+    sent = watch(*[[DOWN, OVERDUE]] * 30, *[[OVERDUE]] * 240)
+    assert [name for _, name, _ in sent] == ["supplier_down", "supplier_down", "overdue"]
 
 
-def test_each_subject_is_told_of_by_itself() -> None:
-    one, other = (replace(OVERDUE, name="shop_refused", subject=each) for each in ("a", "b"))
+def test_each_subject_has_its_own_alert() -> None:
+    one, other = (replace(OVERDUE, name="shop_refused", subject=subject) for subject in ("a", "b"))
     assert [word for _, _, word in watch(*[[one]] * 4, *[[one, other]] * 4)] == [
         AlertPhase.FIRED
     ] * 2
@@ -91,13 +91,13 @@ def test_a_shop_whose_platform_is_down_does_not_begin_but_may_go_on() -> None:
     elsewhere = replace(late, subject="c shopify", under="shopify")
     platform = replace(late, subject="etsy", under="")
     states: dict[tuple[str, str], AlertState] = {}
-    told: list[tuple[int, str, AlertPhase]] = []
+    sent: list[tuple[int, str, AlertPhase]] = []
     alone, all_of_them = [[early]] * 4, [[early, platform, late, elsewhere]] * 4
-    for minute, found in enumerate([*alone, *all_of_them, *[[late]] * 8, *[[]] * 4]):
-        decision = next_states(list(states.values()), found, START + minute * MINUTE)
-        states = {each.key: each for each in decision.kept}
-        told += [(minute, each.state.alert.subject, each.phase) for each in decision.changes]
-    assert told == [
+    for minute, alerts in enumerate([*alone, *all_of_them, *[[late]] * 8, *[[]] * 4]):
+        decision = next_states(list(states.values()), alerts, START + minute * MINUTE)
+        states = {state.key: state for state in decision.kept}
+        sent += [(minute, change.state.alert.subject, change.phase) for change in decision.changes]
+    assert sent == [
         (2, "a etsy 7", AlertPhase.FIRED),
         (6, "c shopify", AlertPhase.FIRED),
         (6, "etsy", AlertPhase.FIRED),

@@ -39,7 +39,7 @@ def only(**metrics: Any) -> Alert:
     return alert
 
 
-def test_where_all_is_well_nothing_is_said() -> None:
+def test_there_is_no_alert_if_all_is_well() -> None:
     assert current_alerts(WELL) == []
 
 
@@ -53,7 +53,7 @@ def test_a_supplier_that_does_not_answer_is_the_worst_of_all() -> None:
     )
     assert "HTTP 503" in alert.sentence
     others = current_alerts(replace(WELL, breaker=down, failing=2, held=1))
-    assert [each.name for each in others] == ["supplier_down", "held", "failing"]
+    assert [alert.name for alert in others] == ["supplier_down", "held", "failing"]
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,20 @@ def test_a_supplier_that_does_not_answer_is_the_worst_of_all() -> None:
             "Etsy has",
         ),
         (
+            {
+                "quotas": (
+                    QuotaMetric(
+                        platform="etsy", left=0, limit=10, top_account="acme 7", top_calls=6.2
+                    ),
+                )
+            },
+            "quota_spent",
+            "acme 7 alone used about 6 of the day",
+        ),
+        (
             {"quotas": (QuotaMetric(platform="etsy", left=5, limit=10, paused_until=NOW + HOUR),)},
             "quota_spent",
-            "told us to wait",
+            "asked us to wait",
         ),
     ),
 )
@@ -111,7 +122,7 @@ def test_a_pause_of_everything_weighs_more_than_one_of_a_part() -> None:
     ),
     ids=("wait", "calls", "few calls", "reads", "enough read", "little to read"),
 )
-def test_up_to_the_documents_number_nothing_is_said(hour: HourMetric) -> None:
+def test_there_is_no_alert_up_to_the_number_in_the_documents(hour: HourMetric) -> None:
     assert current_alerts(replace(WELL, hour=hour)) == []
 
 
@@ -145,13 +156,13 @@ def test_a_broken_promise_says_to_whom_and_how_far() -> None:
     slow = TierMetric(tier="pro", promise_min=360, kept_share=0.9, burn_fast=2, burn_slow=2, at=NOW)
     fast = replace(slow, tier="free", burn_fast=6)
     kept = replace(slow, burn_fast=1.4, burn_slow=1.4)
-    found = current_alerts(replace(WELL, promises=(slow, fast, kept)))
-    assert [(each.name, each.subject) for each in found] == [
+    alerts = current_alerts(replace(WELL, promises=(slow, fast, kept)))
+    assert [(alert.name, alert.subject) for alert in alerts] == [
         ("promise_burning", "free"),
         ("promise_slipping", "pro"),
         ("promise_slipping", "free"),
     ]
-    assert "90.0%" in found[1].sentence
+    assert "90.0%" in alerts[1].sentence
 
 
 def test_rule_names_are_unique_and_every_suppressing_rule_has_its_expression() -> None:
@@ -171,14 +182,14 @@ def test_a_shop_that_is_lost_needs_a_person_and_one_that_is_down_only_a_look() -
     assert "Connect it again" in only(connections=(lost,)).sentence
 
 
-def test_a_platform_that_is_down_is_told_once_and_of_no_seller() -> None:
+def test_a_platform_that_is_down_is_one_alert_and_not_one_per_seller() -> None:
     down = ConnectionMetric(seller=None, name="etsy", is_connected=True, trouble="HTTP 503")
     alert = only(connections=(down,))
     assert (alert.name, alert.subject, alert.seller) == ("shop_refused", "etsy", None)
-    assert alert.sentence == "Etsy does not answer, whoever's account it is: HTTP 503."
+    assert alert.sentence == "Etsy does not answer for any account: HTTP 503."
 
 
-def test_a_grant_is_told_of_a_week_before_its_end() -> None:
+def test_a_grant_raises_an_alert_a_week_before_its_end() -> None:
     for left, severity in ((6 * 24 * HOUR, Severity.WARNING), (-HOUR, Severity.CRITICAL)):
         token = TokenMetric(seller=ACME, name="etsy 1", expires_at=NOW + left)
         assert only(tokens=(token,)).severity is severity

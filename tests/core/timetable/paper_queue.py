@@ -53,7 +53,7 @@ class Score:
         self.by_day = [0.0] * (math.ceil(self.days) + 1)
 
     def read(self, n: int, at: float) -> bool:
-        """Count the minutes that a read ends, and tell whether there was a change."""
+        """Count the minutes that a read ends, and return True if there was a change."""
         self.reads += 1
         gap_min = at - self.read_min[n]
         self.oldest_min = max(self.oldest_min, gap_min)
@@ -159,17 +159,17 @@ class PaperLine:
 
     def call(self, at: float) -> None:
         now, policy = START + at * MINUTE, self.policy.informed(self.market())
-        seen = []
+        results = []
         for n in self.fill_call():
             listing = self.listing(n)
             self.swept_reads += listing.swept_from is not None
-            seen.append(ReadResult(listing=listing, at=now, has_changed=self.score.read(n, at)))
-        for each in seen:
-            n, following = int(each.listing.id), policy.next_read(each)
+            results.append(ReadResult(listing=listing, at=now, has_changed=self.score.read(n, at)))
+        for result in results:
+            n, following = int(result.listing.id), policy.next_read(result)
             self.evidence[n] = following.evidence
             self.read_at[n], self.swept_from[n] = now, None
             self.put(n, following.next_sync_at)
-        self.apply(policy.learn(seen), policy.market, now)
+        self.apply(policy.learn(results), policy.market, now)
 
     def fill_call(self) -> list[int]:
         in_call: list[int] = []
@@ -219,14 +219,14 @@ class PaperLine:
             self.spare(name)
 
     def sweep(self, sweep: Sweep, now: datetime) -> None:
-        found = []
+        candidates = []
         for n in self.members[sweep.family]:
             read_at = self.read_at[n]
             is_asked = self.swept_from[n] is None and self.due[n] > now
             if is_asked and read_at is not None and read_at < sweep.read_before:
-                found.append((read_at, n))
+                candidates.append((read_at, n))
         first = min(now, self.first_due())
-        for _, n in sorted(found)[: sweep.limit]:
+        for _, n in sorted(candidates)[: sweep.limit]:
             self.swept_from[n] = self.due[n]
             self.put(n, first)
 
@@ -250,8 +250,8 @@ class PaperLine:
         if safe_min(self.products, at - min(read_min), self.seats_per_min) > 0:
             return
         ages: dict[int, int] = {}
-        for each in read_min:
-            age = int(at - each)
+        for minute in read_min:
+            age = int(at - minute)
             ages[age] = ages.get(age, 0) + 1
         count = must(ages, seats_per_min=self.seats_per_min, seats=math.ceil(self.seats_per_min))
         for _, n in heapq.nsmallest(count, zip(read_min, range(self.products), strict=True)):
@@ -263,9 +263,9 @@ class PaperLine:
 
     def refit(self, *, is_new_day: bool) -> None:
         cells: dict[tuple[float, float], int] = {}
-        for each, read_at in zip(self.evidence, self.read_at, strict=True):
+        for evidence, read_at in zip(self.evidence, self.read_at, strict=True):
             if read_at is not None:
-                cell = (round(each.changes_seen, 1), round(each.watched_days, 1))
+                cell = (round(evidence.changes_seen, 1), round(evidence.watched_days, 1))
                 cells[cell] = cells.get(cell, 0) + 1
         self.prior = self.prior.refit((*cell, count) for cell, count in cells.items())
         if is_new_day:
@@ -278,7 +278,7 @@ def fit_times(days: float) -> list[float]:
 
 
 def round_robin(world: World, days: float, calls: list[float]) -> Score:
-    """Read everybody in turn in the same calls."""
+    """Read all listings in a round robin in the same calls."""
     score, n = Score(world, days), 0
     for at in calls:
         for _ in range(SEATS):
@@ -293,12 +293,12 @@ def bound(world: World, calls_a_day: float) -> float | None:
     if world.rates is None:
         return None
     known = list(zip(world.rates, world.weights, strict=True))
-    wanted = calls_a_day * SEATS / DAY_MIN
+    seats = calls_a_day * SEATS / DAY_MIN
     low, high = -15.0, 15.0
     for _ in range(40):
         middle = (low + high) / 2
         waits = [look_after_min(rate, math.exp(middle), w, DAY_MIN) for rate, w in known]
-        low, high = (middle, high) if sum(1 / wait for wait in waits) > wanted else (low, middle)
+        low, high = (middle, high) if sum(1 / wait for wait in waits) > seats else (low, middle)
     total = sum(
         weight * lost_min(rate, wait) * DAY_MIN / wait
         for (rate, weight), wait in zip(known, waits, strict=True)

@@ -77,8 +77,8 @@ def replay(policy: Policy, rows: Iterable[Listing], days: float) -> Days:
             now = leave_at
             continue
         in_call = fill_call(front, now, rule)
-        gone = {each.sku for each in in_call}
-        queue[:FRONT] = [each for each in queue[:FRONT] if each[1] not in gone]
+        gone = {candidate.sku for candidate in in_call}
+        queue[:FRONT] = [entry for entry in queue[:FRONT] if entry[1] not in gone]
         for sku in gone:
             done.worst_age = max(done.worst_age, now - read_at[sku])
             read_at[sku] = now

@@ -59,8 +59,9 @@ class Windowed(Rolling):
 def test_the_capacity_table_of_the_documents_comes_out(
     count: int, slots: int, calls: int, share: str
 ) -> None:
-    found = row(count, USUAL)
-    assert (found.slots, found.calls_per_day, f"{found.limit_share:.1%}") == (slots, calls, share)
+    capacity = row(count, USUAL)
+    assert (capacity.slots, capacity.calls_per_day) == (slots, calls)
+    assert f"{capacity.limit_share:.1%}" == share
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_tokens_cost_two_calls_every_59_minutes() -> None:
 
 def test_the_share_that_is_permitted_lies_where_it_was_measured() -> None:
     slow, fast = Throughput(response_s=1.4), Throughput(response_s=0.7)
-    shares = [each.price_calls_per_day / each.limit_per_day for each in (slow, fast)]
+    shares = [setup.price_calls_per_day / setup.limit_per_day for setup in (slow, fast)]
     assert 0.935 < shares[0] < shares[1] < 0.965
 
 
@@ -131,9 +132,9 @@ def test_adaptive_is_never_staler_than_once_a_day(count: int) -> None:
 
 
 def test_once_a_day_is_half_a_day_old_and_an_hour_late_at_worst() -> None:
-    found = expect_once_a_day(Rolling(), 5000, USUAL)
-    assert (found.age_typical_h, found.age_worst_h, found.calls_per_day) == (12, 25, 500)
-    assert found.stale_min_per_day == pytest.approx(39.1, abs=0.1)
+    expected = expect_once_a_day(Rolling(), 5000, USUAL)
+    assert (expected.age_typical_h, expected.age_worst_h, expected.calls_per_day) == (12, 25, 500)
+    assert expected.stale_min_per_day == pytest.approx(39.1, abs=0.1)
     too_many = expect_once_a_day(Rolling(), 2 * 27_383, USUAL)
     assert too_many.age_worst_h == pytest.approx(49, abs=0.1)
     assert too_many.permitted_share == pytest.approx(2, rel=1e-3)
@@ -148,29 +149,29 @@ def test_adaptive_keeps_a_reserve_while_it_can() -> None:
 
 
 def test_an_outage_is_caught_up_with_by_the_spare_calls() -> None:
-    found = headroom(13_691, USUAL)  # half of what fits
-    assert found.failing_share_max == pytest.approx(0.5, abs=0.001)
-    assert found.catch_up_h == pytest.approx(2, abs=0.01)
+    spare = headroom(13_691, USUAL)  # half of what fits
+    assert spare.failing_share_max == pytest.approx(0.5, abs=0.001)
+    assert spare.catch_up_h == pytest.approx(2, abs=0.01)
     assert headroom(30_000, USUAL).catch_up_h is None
     assert headroom(30_000, USUAL).spare_calls_per_day == 0
 
 
-def test_what_breaks_is_told_in_the_order_of_growth() -> None:
-    found = breaks(USUAL, DAILY)
-    assert [each.products for each in found] == sorted(each.products for each in found)
-    assert found[0].products == guard_ceiling(USUAL.seats_per_min)
-    assert found[0].what.startswith("the reserve")
-    assert found[-1].products == USUAL.products_max
+def test_the_first_limits_are_listed_in_the_order_of_growth() -> None:
+    limits = breaks(USUAL, DAILY)
+    assert [limit.products for limit in limits] == sorted(limit.products for limit in limits)
+    assert limits[0].products == guard_ceiling(USUAL.seats_per_min)
+    assert limits[0].what.startswith("the reserve")
+    assert limits[-1].products == USUAL.products_max
     hourly = USUAL.seats_per_min * 60
-    by_chance = next(each.products for each in found if "fullest hour" in each.what) / 24
+    by_chance = next(limit.products for limit in limits if "fullest hour" in limit.what) / 24
     assert by_chance + 2 * math.sqrt(by_chance) == pytest.approx(hourly, rel=1e-3)
 
 
 def test_retry_windows_break_where_more_fail_than_they_carry() -> None:
     assert retry_seats_per_day(Windowed(), 5000) == 6 * 50
     assert retry_seats_per_day(Rolling(), 5000) is None
-    told = [break_ for break_ in breaks(USUAL, [Windowed()]) if "retry windows" in break_.what]
-    assert [each.products for each in told] == [300 / FAILING_SHARE]
+    windows = [break_ for break_ in breaks(USUAL, [Windowed()]) if "retry windows" in break_.what]
+    assert [limit.products for limit in windows] == [300 / FAILING_SHARE]
     assert expect_once_a_day(Windowed(), 5000, USUAL).retry_seats_per_day == 300
 
 
@@ -185,12 +186,12 @@ def test_new_parts_take_what_is_left_and_at_least_two_seats_of_ten() -> None:
 
 
 def test_the_whole_answer_holds_together() -> None:
-    found = weigh_up(5000, USUAL, DAILY, add=23_000)
-    assert found.fits
-    assert found.growth is not None
-    assert not found.growth.fits
-    assert found.growth.expected[-1] == expect_adaptive(28_000, USUAL)
-    assert [each.calls_per_min for each in found.faster] == [2, 4, 10]
-    stale = [each.adaptive.stale_min_per_day for each in found.faster]
+    plan = weigh_up(5000, USUAL, DAILY, add=23_000)
+    assert plan.fits
+    assert plan.growth is not None
+    assert not plan.growth.fits
+    assert plan.growth.expected[-1] == expect_adaptive(28_000, USUAL)
+    assert [rate.calls_per_min for rate in plan.faster] == [2, 4, 10]
+    stale = [rate.adaptive.stale_min_per_day for rate in plan.faster]
     assert stale == sorted(stale, reverse=True)
     assert weigh_up(5000, USUAL, DAILY).growth is None

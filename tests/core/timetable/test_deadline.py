@@ -46,7 +46,7 @@ def test_what_is_called_safe_needs_no_guard(ages: dict[int, int], seats_per_min:
 @given(ages=histograms, older=st.integers(1, 100))
 def test_the_older_they_are_the_more_must_join_call(ages: dict[int, int], older: int) -> None:
     aged = {age + older: count for age, count in ages.items()}
-    now, later = (must(each, seats_per_min=2.0, seats=50) for each in (ages, aged))
+    now, later = (must(counts, seats_per_min=2.0, seats=50) for counts in (ages, aged))
     assert 0 <= now <= later <= 50
 
 

@@ -17,9 +17,9 @@ def opened(rate: float = 0.05, pooled: tuple[float, ...] = EVEN) -> Family:
 
 
 def episode(rate: float = 0.05) -> Episode:
-    found = opened(rate).episode
-    assert found is not None
-    return found
+    episode_found = opened(rate).episode
+    assert episode_found is not None
+    return episode_found
 
 
 def after(begun: Episode, answers: str, read_at: datetime = NOW - 5 * HOUR) -> Episode:
@@ -70,12 +70,12 @@ def test_a_list_explains_the_changes_it_made() -> None:
 
 
 def test_families_whose_openings_come_to_nothing_are_believed_less_and_less() -> None:
-    family, found, expected = opened(), (0.0,) * len(SHARES), (0.0,) * len(SHARES)
+    family, observed_counts, expected = opened(), (0.0,) * len(SHARES), (0.0,) * len(SHARES)
     first = family.episode
     assert first is not None
     for _ in range(200):
         begun = family.opened(
-            began_at=NOW - HOUR, at=NOW, rate=0.05, pooled=pooled_factors(found, expected)
+            began_at=NOW - HOUR, at=NOW, rate=0.05, pooled=pooled_factors(observed_counts, expected)
         )
         assert begun.episode is not None
         last = begun.episode
@@ -87,7 +87,7 @@ def test_families_whose_openings_come_to_nothing_are_believed_less_and_less() ->
             episode=after(last, "--------"),
         )
         family, more, more_expected = refuted.closed(NOW)
-        found = tuple(a + b for a, b in zip(found, more, strict=True))
+        observed_counts = tuple(a + b for a, b in zip(observed_counts, more, strict=True))
         expected = tuple(a + b for a, b in zip(expected, more_expected, strict=True))
     assert last.hit_chance < first.hit_chance / 10
 
@@ -123,9 +123,9 @@ def test_beliefs_stay_chances_whatever_is_answered(answers: str, rate: float, ow
 @given(answers=st.text(alphabet="+-", max_size=20))
 def test_a_family_survives_the_store(answers: str) -> None:
     family = Family(name="f", counted_at=NOW, lists=EVEN, episode=after(episode(), answers))
-    for each in (family, Family(name="f")):
-        stored = json.loads(json.dumps(each.as_json()))
-        assert Family.from_json("f", stored) == each
+    for member in (family, Family(name="f")):
+        stored = json.loads(json.dumps(member.as_json()))
+        assert Family.from_json("f", stored) == member
         assert len(json.dumps(stored)) < 700
 
 

@@ -63,7 +63,7 @@ def test_a_look_just_short_of_never_paying_is_late_but_no_error() -> None:
     assert 0 < look_after_min(rate, price, weight) <= 1320
 
 
-def test_at_the_first_price_everybody_takes_its_turn() -> None:
+def test_at_the_first_price_all_listings_are_read_equally_often() -> None:
     price = initial_price(5000, 19.0, Prior())
     assert look_after_min(Prior().mean, price) == pytest.approx(5000 / 19)
     assert Market(listings=5000, seats_per_min=19.0).going_price == price

@@ -66,7 +66,7 @@ def test_what_never_changes_or_is_worth_nothing_is_read_at_the_cap() -> None:
     assert relaxed_optimum([], 1) == round_robin([], 1) == 0
 
 
-def test_where_the_cap_cannot_be_kept_all_are_read_in_equal_turns() -> None:
+def test_where_the_cap_cannot_be_kept_all_are_read_equally_often() -> None:
     population = list(typical(200))
     assert relaxed_optimum(population, 0.1, 1440) == round_robin(population, 0.1)
     assert optimal_intervals(population, 0.1, 1440) == [2000.0] * 200
@@ -78,7 +78,7 @@ def test_the_optimum_uses_the_seats_there_are_and_no_more(
     population: list[float], seats_per_min: float, cap_min: float
 ) -> None:
     intervals_min = optimal_intervals(population, seats_per_min, cap_min)
-    used = sum(1 / each for each in intervals_min)
+    used = sum(1 / interval_min for interval_min in intervals_min)
     if len(population) >= seats_per_min * cap_min:
         assert used == pytest.approx(seats_per_min)
         return
@@ -90,7 +90,7 @@ def test_the_optimum_uses_the_seats_there_are_and_no_more(
 
 @settings(deadline=None)
 @given(rates, seats, caps)
-def test_the_optimum_is_never_above_equal_turns(
+def test_the_optimum_is_never_worse_than_round_robin(
     population: list[float], seats_per_min: float, cap_min: float
 ) -> None:
     equal = round_robin(population, seats_per_min)
@@ -109,7 +109,7 @@ def test_more_seats_never_make_the_optimum_worse(
 
 @settings(deadline=None)
 @given(st.floats(min_value=1e-6, max_value=20), st.integers(min_value=1, max_value=50), seats)
-def test_if_all_change_alike_equal_turns_are_the_optimum(
+def test_if_all_change_alike_round_robin_is_the_optimum(
     rate: float, count: int, seats_per_min: float
 ) -> None:
     population = [rate] * count

@@ -1,4 +1,4 @@
-"""The queue played forward: who boards which call, and when that call leaves."""
+"""The queue played forward: which listings are in which call, and when it is sent."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -44,8 +44,8 @@ def foreseen(
         policy=policy,
         retries_from=retries_from,
     )
-    wanted = {candidate.sku for candidate in queue}
-    return {str(sku): at - NOW for sku, at in foresee(outlook, NOW, wanted).items()}
+    expected_skus = {candidate.sku for candidate in queue}
+    return {str(sku): at - NOW for sku, at in foresee(outlook, NOW, expected_skus).items()}
 
 
 def test_those_who_are_due_join_call_two_a_call_a_headway_apart() -> None:
@@ -55,31 +55,31 @@ def test_those_who_are_due_join_call_two_a_call_a_headway_apart() -> None:
 
 
 def test_a_call_waits_for_company_and_lends_its_spare_seat() -> None:
-    found = foreseen(listing("DUE", 0), listing("LATER", 300))
-    assert found == {"DUE": timedelta(minutes=20), "LATER": timedelta(minutes=20)}
+    calls = foreseen(listing("DUE", 0), listing("LATER", 300))
+    assert calls == {"DUE": timedelta(minutes=20), "LATER": timedelta(minutes=20)}
 
 
-def test_an_urgent_turn_goes_first_and_a_retry_after_those_who_are_due() -> None:
+def test_an_urgent_listing_goes_first_and_a_retry_after_the_due_ones() -> None:
     queue = [
         listing("RETRY", -10, priority=Priority.RETRY),
         listing("DUE1", -5),
         listing("DUE2", -4),
         listing("NOW", 0, priority=Priority.MANUAL),
     ]
-    found = foreseen(*queue)
-    assert (found["NOW"], found["DUE1"]) == (timedelta(0), timedelta(0))
-    assert (found["DUE2"], found["RETRY"]) == (HEADWAY, HEADWAY)
+    calls = foreseen(*queue)
+    assert (calls["NOW"], calls["DUE1"]) == (timedelta(0), timedelta(0))
+    assert (calls["DUE2"], calls["RETRY"]) == (HEADWAY, HEADWAY)
 
 
 def test_a_token_that_ends_costs_a_headway_and_its_successor_another_later() -> None:
     queue = [listing(f"P{number}", -50 + number) for number in range(6)]
-    found = foreseen(*queue, sign_ins=(NOW + timedelta(seconds=20),))
-    assert [found[f"P{number}"] / HEADWAY for number in (0, 2, 4)] == [0, 2, 3]
+    calls = foreseen(*queue, sign_ins=(NOW + timedelta(seconds=20),))
+    assert [calls[f"P{number}"] / HEADWAY for number in (0, 2, 4)] == [0, 2, 3]
 
 
 def test_nobody_joins_call_before_the_first_permit() -> None:
-    found = foreseen(listing("DUE", -60), permit_at=NOW + timedelta(minutes=7))
-    assert found == {"DUE": timedelta(minutes=7)}
+    calls = foreseen(listing("DUE", -60), permit_at=NOW + timedelta(minutes=7))
+    assert calls == {"DUE": timedelta(minutes=7)}
 
 
 class Restless(Rolling):
@@ -89,9 +89,9 @@ class Restless(Rolling):
         del listing, at
         return 1 / 3
 
-    def next_read(self, seen: ReadResult) -> Next:
-        wait = timedelta(hours=-3) if seen.has_changed else timedelta(days=1)
-        return Next(next_sync_at=seen.at + wait, evidence=seen.listing.evidence)
+    def next_read(self, result: ReadResult) -> Next:
+        wait = timedelta(hours=-3) if result.has_changed else timedelta(days=1)
+        return Next(next_sync_at=result.at + wait, evidence=result.listing.evidence)
 
 
 def test_as_many_come_back_early_as_are_likely_to_have_changed() -> None:
@@ -106,6 +106,6 @@ def test_a_retry_waits_for_the_next_window_while_this_one_is_full() -> None:
     opens_at = NOW + timedelta(hours=2)
     retry = listing("RETRY", -10, priority=Priority.RETRY)
     dues = [listing(f"P{number}", number * 60) for number in range(1, 5)]
-    found = foreseen(retry, *dues, retries_from=opens_at)
-    assert found["RETRY"] >= timedelta(hours=2)
+    calls = foreseen(retry, *dues, retries_from=opens_at)
+    assert calls["RETRY"] >= timedelta(hours=2)
     assert foreseen(retry, *dues)["RETRY"] < timedelta(hours=1)

@@ -8,7 +8,7 @@ from headway.clock import rng
 from headway.core.timetable.optimum import relaxed_optimum, round_robin
 from headway.core.timetable.population import SHARE_PER_DAY, population, rate_at
 
-# A study of such catalogues: listings → stale minutes in equal turns, and at the optimum.
+# A study of such catalogs: listings → stale minutes with round robin, and at the optimum.
 STUDY = {
     1_000: (1.99, 0.74),
     5_000: (8.91, 3.82),
@@ -28,7 +28,7 @@ def test_five_per_cent_of_typical_parts_change_within_a_day_and_most_hardly_ever
 
 
 @pytest.mark.parametrize("listings", STUDY)
-def test_equal_turns_and_the_best_ones_cost_about_what_the_study_reports(listings: int) -> None:
+def test_round_robin_and_the_optimum_cost_about_what_the_study_reports(listings: int) -> None:
     rates = population()
     seats_per_min = 20 * len(rates) / listings
     equal, best = STUDY[listings]

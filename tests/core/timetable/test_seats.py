@@ -16,6 +16,7 @@ def candidate(
     due_min: float = 0,
     priority: Priority = Priority.SCHEDULED,
     suspicion: int = 0,
+    is_proven: bool = True,
     seller: str = "s",
 ) -> Candidate:
     return Candidate(
@@ -25,11 +26,12 @@ def candidate(
         priority=priority,
         next_sync_at=NOW + timedelta(minutes=due_min),
         suspicion=suspicion,
+        is_proven=is_proven,
     )
 
 
 def skus(in_call: list[Candidate]) -> list[str]:
-    return [each.sku for each in in_call]
+    return [candidate.sku for candidate in in_call]
 
 
 def test_a_call_with_ten_due_leaves_at_once() -> None:
@@ -47,7 +49,7 @@ def test_a_call_leaves_when_its_tenth_seat_becomes_due() -> None:
     assert departure(front, NOW, RULE) == NOW + timedelta(minutes=9)
 
 
-def test_an_urgent_turn_sends_the_call_at_once() -> None:
+def test_an_urgent_listing_sends_the_call_at_once() -> None:
     front = [candidate("P1", due_min=60), candidate("P2", priority=Priority.MANUAL)]
     assert departure(front, NOW, RULE) == NOW
 
@@ -56,7 +58,7 @@ def test_an_empty_queue_never_departs() -> None:
     assert departure([], NOW, RULE) is None
 
 
-def test_turns_join_call_best_first_and_spare_seats_are_borrowed() -> None:
+def test_listings_join_a_call_by_priority_and_spare_seats_are_borrowed() -> None:
     front = [
         candidate("ahead", due_min=30),
         candidate("retry", due_min=-1, priority=Priority.RETRY),
@@ -68,20 +70,20 @@ def test_turns_join_call_best_first_and_spare_seats_are_borrowed() -> None:
     assert skus(fill_call(front, NOW, RULE)) == ["asked", "new", "due", "retry", "ahead"]
 
 
-def test_the_scheduled_without_slack_go_before_all_but_a_few_urgent_turns() -> None:
+def test_scheduled_listings_without_slack_go_before_all_but_a_few_urgent_ones() -> None:
     flood = [candidate(f"N{n}", due_min=-99, priority=Priority.ONBOARDING) for n in range(20)]
-    asked = [candidate("asked", priority=Priority.MANUAL)]
+    manual = [candidate("asked", priority=Priority.MANUAL)]
     late = [candidate(f"L{n}", due_min=-21) for n in range(12)]
     due = [candidate(f"P{n}", due_min=-19) for n in range(12)]
-    in_call = skus(fill_call(flood + asked + late + due, NOW, RULE))
+    in_call = skus(fill_call(flood + manual + late + due, NOW, RULE))
     assert in_call == ["asked", "N0"] + [f"L{n}" for n in range(8)]
     retry = [candidate("R", due_min=-21, priority=Priority.RETRY)]
     assert skus(fill_call(flood + late + retry, NOW, RULE))[:4] == ["N0", "N1", "R", "L0"]
-    in_call = skus(fill_call(flood + asked + late[:3] + due, NOW, RULE))
+    in_call = skus(fill_call(flood + manual + late[:3] + due, NOW, RULE))
     assert in_call == ["asked", "N0", "L0", "L1", "L2"] + [f"N{n}" for n in range(1, 6)]
 
 
-def test_with_patience_the_due_let_urgent_turns_go_first_for_longer() -> None:
+def test_with_patience_due_listings_let_urgent_ones_go_first_for_longer() -> None:
     rule = SeatRule(seats=10, slack=timedelta(0), patience=timedelta(hours=1), is_eager=True)
     flood = [candidate(f"N{n}", priority=Priority.ONBOARDING) for n in range(20)]
     due = [candidate(f"P{n}", due_min=-59) for n in range(12)]
@@ -121,7 +123,7 @@ def test_the_worst_suspect_in_call_decides_how_much_company_it_has() -> None:
     front = worst + [candidate(f"S{n}", suspicion=2) for n in range(10)]
     assert skus(fill_call(front, NOW, RULE)) == ["W"]
     in_call = fill_call(front + [candidate(f"P{n}", due_min=1) for n in range(9)], NOW, RULE)
-    assert [each.sku for each in in_call if each.suspicion] == ["W"]
+    assert [candidate.sku for candidate in in_call if candidate.suspicion] == ["W"]
     assert len(in_call) == 10
 
 
@@ -153,9 +155,9 @@ def test_seats_are_full_whenever_enough_skus_may_join_call_and_no_sku_joins_call
     front: list[Candidate],
 ) -> None:
     eligible = {
-        each.sku
-        for each in front
-        if each.priority is not Priority.RETRY or each.next_sync_at <= NOW
+        candidate.sku
+        for candidate in front
+        if candidate.priority is not Priority.RETRY or candidate.next_sync_at <= NOW
     }
     in_call = skus(fill_call(front, NOW, RULE))
     assert len(in_call) == min(RULE.seats, len(eligible))
@@ -165,6 +167,24 @@ def test_seats_are_full_whenever_enough_skus_may_join_call_and_no_sku_joins_call
 @given(candidates)
 def test_nobody_due_waits_longer_than_the_slack(front: list[Candidate]) -> None:
     leave_at = departure(front, NOW, RULE)
-    for each in front:
+    for candidate in front:
         assert leave_at is not None
-        assert leave_at <= max(NOW, each.next_sync_at + RULE.slack)
+        assert leave_at <= max(NOW, candidate.next_sync_at + RULE.slack)
+
+
+def test_the_accused_shares_a_call_only_with_parts_that_were_read_before() -> None:
+    accused = candidate("A", due_min=-99, suspicion=6)
+    unread = [candidate(f"U{n}", due_min=-50, is_proven=False) for n in range(5)]
+    proven = [candidate(f"P{n}", due_min=-9) for n in range(9)]
+    failed_once = candidate("F", due_min=-60, suspicion=1)
+    in_call = fill_call([accused, failed_once, *unread, *proven], NOW, RULE)
+    assert set(skus(in_call)) == {"A", *skus(proven)}
+    later = fill_call([candidate("A", suspicion=6), *unread, *proven], NOW, RULE)
+    assert set(skus(later)) == {*skus(unread), *skus(proven[:5])}, "unread parts go first"
+
+
+def test_the_accused_waits_where_it_would_leave_seats_empty_unless_few_are_left() -> None:
+    accused = candidate("A", due_min=-99, suspicion=6)
+    unread = [candidate(f"U{n}", is_proven=False) for n in range(10)]
+    assert set(skus(fill_call([accused, *unread], NOW, RULE))) == set(skus(unread))
+    assert skus(fill_call([accused, *unread[:5]], NOW, RULE)) == ["A"]

@@ -1,67 +1,55 @@
-"""The worlds of the built-in providers: each a client in front of its simulator."""
+"""The worlds of the built-in providers: a client in front of its simulator."""
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import SecretStr
 
 from headway.config import Settings
-from headway.core.accounts.jobs import Account, DataKind, PlatformName
-from headway.core.catalog.listings import SellerId, Sku, SupplierName
-from headway.core.catalog.storefront import Shop
-from headway.providers.provider import PlatformRole, Provider, SupplierRole
+from headway.core.accounts.jobs import DataKind
+from headway.core.catalog.listings import Sku, SupplierName
+from headway.core.catalog.storefront import Gid, Ids
 from headway.providers.registry import BUILT_IN
 from headway.providers.shopify.read_queries import SCOPES
-from headway.providers.tokens import store_tokens
 from headway.store.catalog.suppliers import SupplierRow
-from headway_lab.conformance import (
-    FaultyTransport,
-    PlatformWorld,
-    StorefrontWorld,
-    SupplierWorld,
-    open_context,
-)
-from headway_lab.conformance.world import START, Rows
+from headway_lab.conformance import PlatformWorld, Rows, StorefrontWorld, SupplierWorld
 from headway_lab.simulators.boeing import BoeingSimulator, SupplierPart
 from headway_lab.simulators.etsy.simulator import EtsySimulator
 from headway_lab.simulators.printify.simulator import PrintifySimulator
-from headway_lab.simulators.reply import Handle, SimReply
+from headway_lab.simulators.reply import SimReply
 from headway_lab.simulators.shopify.shop import ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
-from headway_lab.virtual_clock import VirtualClock
 
-SKUS = [Sku(f"P{number}") for number in range(4)]
+PRICES = {Sku(f"P{number}"): Decimal(10 + number) for number in range(4)}
 DOMAIN = "one.myshopify.com"
+WEBHOOK_SECRET = "whsec_c2ltLWhvb2stc2VjcmV0"
+HOUR_S = 3600
 
 
 class Catalog:
     def lookup(self, sku: str) -> SupplierPart | None:
-        if sku not in SKUS:
+        price = PRICES.get(Sku(sku))
+        if price is None:
             return None
         return SupplierPart(
-            sku=sku, list_price=Decimal(20), net_price=Decimal(10), stock={"Dallas Central": 1}
+            sku=sku, list_price=2 * price, net_price=price, stock={"Dallas Central": 1}
         )
 
 
-def supplier_role(provider: Provider) -> SupplierRole:
-    assert provider.supplier is not None
-    return provider.supplier
-
-
 class BoeingWorld(SupplierWorld):
-    """Boeing, signed in."""
+    """Boeing, with the credentials of the settings."""
 
     provider = BUILT_IN["boeing"]
-    skus = SKUS
+    prices = PRICES
     secrets = ("sim-client-secret", "sim-password")
 
     def __init__(self, _: Path) -> None:
-        clock = VirtualClock(START)
-        simulator = BoeingSimulator(Catalog(), clock, limit=1000)
-        self.transport = FaultyTransport(simulator.handle, clock)
+        super().__init__()
+        simulator = BoeingSimulator(Catalog(), self.clock, limit=1000)
         settings = Settings(
             boeing_url="http://boeing.test",
             boeing_client_id="sim-client",
@@ -69,33 +57,8 @@ class BoeingWorld(SupplierWorld):
             boeing_username="sim-user",
             boeing_password=SecretStr("sim-password"),
         )
-        self.context = open_context(settings, self.transport, clock)
-        role = supplier_role(self.provider)
-        assert role.main is not None
-        self.entry, secrets = role.main(settings)
-        self._client = role.open(self.context, lambda: self.entry, lambda: secrets)
-
-    @property
-    def client(self) -> Any:
-        while self.transport.fault is None and (step := self._client.auth_step()) is not None:
-            assert self._client.authenticate(step)
-        return self._client
-
-    @property
-    def limit_keys(self) -> Collection[str]:
-        return [supplier_role(self.provider).limit(self.context.settings, self.entry).key]
-
-    @property
-    def used_keys(self) -> Collection[str]:
-        return [self._client.limit_key]
-
-    def call(self) -> object:
-        fault, self.transport.fault = self.transport.fault, None
-        edit, self.transport.edit = self.transport.edit, None
-        client = self.client
-        self.transport.requests.clear()
-        self.transport.fault, self.transport.edit = fault, edit
-        return client.quote(self.skus)
+        assert self.role.main is not None
+        self.connect(simulator.handle, settings, *self.role.main(settings))
 
     def edit_rows(self, body: bytes, edit: Callable[[Rows], Rows]) -> bytes:
         reply = json.loads(body)
@@ -104,151 +67,125 @@ class BoeingWorld(SupplierWorld):
     def bad_row(self, row: Any) -> Any:
         return {**row, "netPrice": "soon"}
 
+    def edit_currency(self, body: bytes, currency: str) -> bytes:
+        return json.dumps({**json.loads(body), "currency": currency}).encode()
+
 
 class FeedWorld(SupplierWorld):
-    """A price list; its request is the one that reads the whole list."""
+    """A price list over HTTPS that is read every hour."""
 
     provider = BUILT_IN["feed"]
-    skus = SKUS
+    prices = PRICES
     secrets = ("a-secret-token",)
     bytes_max = 256_000_000
+    list_interval = timedelta(hours=1)
 
     def __init__(self, folder: Path) -> None:
-        clock = VirtualClock(START)
-        rows = "".join(f"{sku},10.00,USD,1\n" for sku in SKUS)
-        body = f"sku,price,currency,quantity\n{rows}".encode()
-        self.transport = FaultyTransport(lambda *_: SimReply(body=body), clock)
-        self.context = open_context(Settings(data_dir=folder), self.transport, clock)
-        self.row = SupplierRow(
+        super().__init__()
+        rows = "".join(f"{sku},{price},USD,1\n" for sku, price in PRICES.items())
+        reply = SimReply(body=f"sku,price,currency,quantity\n{rows}".encode())
+        entry = SupplierRow(
             name=SupplierName("list"),
             client_id="abc",
             username="",
             url="https://list.test/prices.csv",
             kind="feed",
         )
-        self.client_ = supplier_role(self.provider).open(
-            self.context, lambda: self.row, lambda: {"token": self.secrets[0]}
-        )
-
-    @property
-    def client(self) -> Any:
-        return self.client_
-
-    @property
-    def limit_keys(self) -> Collection[str]:
-        return [supplier_role(self.provider).limit(self.context.settings, self.row).key]
-
-    @property
-    def used_keys(self) -> Collection[str]:
-        return [self.client_.limit_key]
-
-    def call(self) -> object:
-        step = self.client_.auth_step()
-        return step is not None and self.client_.authenticate(step)
+        self.connect(lambda *_: reply, Settings(data_dir=folder), entry, {"token": self.secrets[0]})
 
     def edit_rows(self, body: bytes, edit: Callable[[Rows], Rows]) -> bytes:
         header, *rows = body.decode().splitlines()
         return "".join(f"{row}\n" for row in [header, *edit(rows)]).encode()
 
     def bad_row(self, row: Any) -> Any:
-        return str(row).replace("10.00", "soon")
+        return str(row).replace("10", "soon")
+
+    def edit_currency(self, body: bytes, currency: str) -> bytes:
+        return body.replace(b"USD", currency.encode())
 
 
-class AccountWorld(PlatformWorld):
-    """What the worlds of the built-in platforms share."""
+class EtsyWorld(PlatformWorld):
+    """An Etsy shop with two pages of each kind, signed in with a pair of tokens."""
 
-    platform: PlatformName
-    shop: str
-
-    def connect(self, handle: Handle, settings: Settings, access: str, clock: VirtualClock) -> None:
-        self.provider = BUILT_IN[self.platform]
-        self.transport = FaultyTransport(handle, clock)
-        self.context = open_context(settings, self.transport, clock)
-        self.secrets = (*self.secrets, access)
-        store_tokens(
-            self.context.shelf,
-            self.context.open_vault(),
-            self.role.token_key(settings, self.shop),
-            clock=clock,
-            access=access,
-        )
-        self.account = Account(
-            id="1", user_id=SellerId("seller"), platform=self.platform, shop=self.shop
-        )
-        self._client = self.role.open(self.context, self.account)
-
-    @property
-    def role(self) -> PlatformRole:
-        assert self.provider.platform is not None
-        return self.provider.platform
-
-    @property
-    def client(self) -> Any:
-        return self._client
-
-    @property
-    def limit_keys(self) -> Collection[str]:
-        settings = self.context.settings
-        own = self.role.own_limit(settings, self.account, 100)
-        shared = [limit.key for limit in self.provider.limits(settings).values()]
-        return shared if own is None else [*shared, own.key]
-
-    @property
-    def used_keys(self) -> Collection[str]:
-        day = self._client.day_key
-        return [*self._client.keys, *([] if day is None else [day])]
-
-    def call(self) -> object:
-        paginator = self.role.paginator_of(self.kinds[0], is_backfill=False)
-        return self.client.read(paginator.ask(paginator.begin({}, self.context.clock.now(), ())))
-
-
-class EtsyWorld(AccountWorld):
-    platform, shop = PlatformName.ETSY, "77"
-    kinds = (DataKind.LISTINGS,)
+    provider = BUILT_IN["etsy"]
     secrets = ("sim-shared-secret",)
+    reports_limit = True
 
-    def __init__(self, _: Path) -> None:
-        clock = VirtualClock(START)
-        self.etsy = EtsySimulator(clock, per_second=1000)
+    def __init__(self, _: Path, *, count: int = 130) -> None:
+        super().__init__()
+        self.etsy = EtsySimulator(self.clock, per_second=1000)
         self.etsy.add_shop(77, name="Mugs")
-        for _number in range(130):
+        for _number in range(count):
             self.etsy.add_listing(77)
+            self.etsy.place_order(77)
+            self.clock.sleep(HOUR_S)
         settings = Settings(
             etsy_url="http://etsy.test",
             etsy_keystring="sim-keystring",
             etsy_shared_secret=SecretStr("sim-shared-secret"),
+            etsy_webhook_secret=SecretStr(WEBHOOK_SECRET),
         )
-        self.connect(self.etsy.handle, settings, self.etsy.grant(77).access, clock)
+        grant = self.etsy.grant(77)
+        self.connect(self.etsy.handle, settings, "77", access=grant.access, refresh=grant.refresh)
+
+    def empty(self) -> Self:
+        return type(self)(Path(), count=0)
 
     def truth(self, kind: DataKind) -> Collection[str]:
         return [str(key) for key in self.etsy.truth(77)[kind.value]]
+
+    def add_row(self, kind: DataKind) -> None:
+        if kind is DataKind.LISTINGS:
+            self.etsy.add_listing(77)
+        else:
+            self.etsy.place_order(77)
 
     def edit_rows(self, body: bytes, edit: Callable[[Rows], Rows]) -> bytes:
         page = json.loads(body)
         return json.dumps({**page, "results": edit(page["results"])}).encode()
 
+    def webhook(self) -> tuple[Mapping[str, str], bytes]:
+        return self.etsy.hook("order.paid", 77, 1)
 
-class PrintifyWorld(AccountWorld):
-    platform = PlatformName.PRINTIFY
-    kinds = (DataKind.LISTINGS,)
 
-    def __init__(self, _: Path) -> None:
-        clock = VirtualClock(START)
-        self.printify = PrintifySimulator(clock)
+class PrintifyWorld(PlatformWorld):
+    """A Printify shop with a personal token."""
+
+    provider = BUILT_IN["printify"]
+
+    def __init__(self, _: Path, *, count: int = 60) -> None:
+        super().__init__()
+        self.printify = PrintifySimulator(self.clock)
         self.number = self.printify.add_shop(title="Prints")
-        self.shop = str(self.number)
-        for _number in range(60):
+        for _number in range(count):
             self.printify.add_product(self.number)
-        settings = Settings(printify_url="http://printify.test")
-        self.connect(self.printify.handle, settings, self.printify.personal_token(), clock)
+            self.printify.place_order(self.number)
+            self.clock.sleep(HOUR_S)
+        settings = Settings(
+            printify_url="http://printify.test",
+            printify_webhook_secret=SecretStr("sim-hook-secret"),
+        )
+        token = self.printify.personal_token()
+        self.connect(self.printify.handle, settings, str(self.number), access=token)
+
+    def empty(self) -> Self:
+        return type(self)(Path(), count=0)
 
     def truth(self, kind: DataKind) -> Collection[str]:
         return [str(key) for key in self.printify.truth(self.number)[kind.value]]
 
+    def add_row(self, kind: DataKind) -> None:
+        if kind is DataKind.LISTINGS:
+            self.printify.add_product(self.number)
+        else:
+            self.printify.place_order(self.number)
+
     def edit_rows(self, body: bytes, edit: Callable[[Rows], Rows]) -> bytes:
         page = json.loads(body)
         return json.dumps({**page, "data": edit(page["data"])}).encode()
+
+    def webhook(self) -> tuple[Mapping[str, str], bytes]:
+        return self.printify.hook("order:created", self.number, "1")
 
 
 def shopify_settings() -> Settings:
@@ -259,20 +196,35 @@ def shopify_settings() -> Settings:
     )
 
 
-class ShopifyWorld(AccountWorld):
-    platform, shop = PlatformName.SHOPIFY, DOMAIN
-    kinds = (DataKind.LISTINGS,)
-    secrets = ("sim-app-secret",)
+class ShopifyWorld(PlatformWorld):
+    """A Shopify shop with the token of a custom app."""
 
-    def __init__(self, _: Path) -> None:
-        clock = VirtualClock(START)
-        self.shops = ShopifySimulator(clock, shops=[ShopSetup(domain=DOMAIN, scopes=SCOPES)])
-        for number in range(70):
-            self.shops.seed_product(DOMAIN, f"S{number}")
-        self.connect(self.shops.handle, shopify_settings(), "sim-static-token", clock)
+    provider = BUILT_IN["shopify"]
+    secrets = ("sim-app-secret",)
+    reports_limit = True
+
+    def __init__(self, _: Path, *, count: int = 260) -> None:
+        super().__init__()
+        self.shops = ShopifySimulator(self.clock, shops=[ShopSetup(domain=DOMAIN, scopes=SCOPES)])
+        for number in range(count):
+            self.add(f"S{number}")
+            self.clock.sleep(HOUR_S)
+        self.connect(self.shops.handle, shopify_settings(), DOMAIN, access="sim-static-token")
+
+    def add(self, sku: str) -> None:
+        self.shops.seed_product(DOMAIN, sku)
+        self.shops.place_order(
+            DOMAIN, [(sku, 1)], customer=self.shops.add_customer(DOMAIN, f"Buyer of {sku}")
+        )
+
+    def empty(self) -> Self:
+        return type(self)(Path(), count=0)
 
     def truth(self, kind: DataKind) -> Collection[str]:
         return [str(key) for key in self.shops.truth(DOMAIN)[kind.value]]
+
+    def add_row(self, kind: DataKind) -> None:
+        self.add(f"another of {kind}")
 
     def edit_rows(self, body: bytes, edit: Callable[[Rows], Rows]) -> bytes:
         reply = json.loads(body)
@@ -281,40 +233,31 @@ class ShopifyWorld(AccountWorld):
                 part["nodes"] = edit(part["nodes"])
         return json.dumps(reply).encode()
 
+    def webhook(self) -> tuple[Mapping[str, str], bytes]:
+        delivery = self.shops.hook("orders/create", "1", shop=DOMAIN)
+        return delivery.headers, delivery.body
+
 
 class ShopifyStorefrontWorld(StorefrontWorld):
+    """A Shopify shop that is written to."""
+
     provider = BUILT_IN["shopify"]
     secrets = ("sim-app-secret", "sim-static-token")
+    reports_limit = True
 
     def __init__(self, _: Path) -> None:
-        clock, settings = VirtualClock(START), shopify_settings()
-        shops = ShopifySimulator(clock, shops=[ShopSetup(domain=DOMAIN)])
-        self.transport = FaultyTransport(shops.handle, clock)
-        self.context = open_context(settings, self.transport, clock)
-        assert self.provider.keyed_limit is not None
-        assert self.provider.storefront is not None
-        self.key = self.provider.keyed_limit.key(settings, DOMAIN)
-        store_tokens(
-            self.context.shelf,
-            self.context.open_vault(),
-            self.key,
-            clock=clock,
-            access="sim-static-token",
-        )
-        shop = Shop(id="1", user_id=SellerId("seller"), domain=DOMAIN)
-        self._client = self.provider.storefront.open(self.context, shop)
+        super().__init__()
+        self.shops = ShopifySimulator(self.clock, shops=[ShopSetup(domain=DOMAIN)])
+        self.connect(self.shops.handle, shopify_settings(), DOMAIN, access="sim-static-token")
 
-    @property
-    def client(self) -> Any:
-        return self._client
+    def add_product(self, sku: str, *, location: str) -> Ids:
+        ids = self.shops.seed_product(DOMAIN, sku, quantities={location: 5})
+        return Ids(product=Gid(ids.product), variant=Gid(ids.variant), item=Gid(ids.item))
 
-    @property
-    def limit_keys(self) -> Collection[str]:
-        return [self.key]
+    def price_in_shop(self, sku: str) -> Decimal | None:
+        shown = self.shops.shown(DOMAIN, sku)
+        return None if shown is None else shown.price
 
-    @property
-    def used_keys(self) -> Collection[str]:
-        return [self._client.limit_key]
-
-    def call(self) -> object:
-        return self._client.locations()
+    def quantity_in_shop(self, sku: str, location: str) -> int:
+        shown = self.shops.shown(DOMAIN, sku)
+        return -1 if shown is None else shown.quantities[location]

@@ -17,7 +17,6 @@ from headway.app.rules import LEASE_MARGIN
 from headway.cli.speed import at_speed, dispatch_at_speed
 from headway.config import Settings
 from headway.core.accounts.jobs import PlatformName
-from headway.core.accounts.webhooks import read_hook
 from headway.core.catalog.listings import SellerId, Sku, Wait
 from headway.engine.dispatch import DispatchRule
 from headway.operations.status import look
@@ -34,6 +33,7 @@ from headway_lab.demo.world import (
     past_settings,
     simulate_past,
 )
+from headway_lab.platforms import ETSY, PLATFORMS, PRINTIFY, SHOPIFY
 from headway_lab.simulators.boeing import SignIn
 from headway_lab.simulators.shopify.shop import ShopScreen
 from headway_lab.simulators.transport import SimTransport
@@ -42,9 +42,9 @@ from headway_lab.virtual_clock import VirtualClock
 PRODUCTS = 60
 SIGN_IN = SignIn()
 SECRETS = {
-    PlatformName.SHOPIFY: "shopify_client_secret",
-    PlatformName.ETSY: "etsy_webhook_secret",
-    PlatformName.PRINTIFY: "printify_webhook_secret",
+    SHOPIFY: "shopify_client_secret",
+    ETSY: "etsy_webhook_secret",
+    PRINTIFY: "printify_webhook_secret",
 }
 STATES = """
 SELECT user_id, sku, desired, applied, proposed ->> 'price' FROM listing_state
@@ -208,7 +208,7 @@ def test_in_the_past_etsy_was_pulled_within_its_day_and_nothing_is_missing(past:
     (budget,) = look(past.app).accounts.budgets
     assert budget.used == market.etsy.log.calls
     for seller in SELLERS:
-        number = market.names[seller, PlatformName.ETSY]
+        number = market.names[seller, ETSY]
         truth = market.etsy.truth(int(number))["orders"]
         rows = past.rows(
             "SELECT count(*) FROM orders JOIN connected_accounts AS account"
@@ -242,11 +242,11 @@ def test_platforms_send_webhooks_for_orders_and_each_delivery_is_taken_once(
         assert role is not None
         assert role.verify(secret.get_secret_value(), lowered, body, now)
         outcomes.append(
-            (platform, demo_run.app.webhooks.take(read_hook(platform, lowered, body), now=now))
+            (platform, demo_run.app.webhooks.take(role.read(platform, lowered, body), now=now))
         )
 
     demo_run.demo_world.trade.send_webhooks_with(send, demo_run.clock)
     before = len(demo_run.rows("SELECT FROM webhook_deliveries"))
     demo_run.clock.run(demo_run.clock.monotonic() + 6 * 3600)
-    assert {platform for platform, _ in outcomes} == set(PlatformName)
+    assert {platform for platform, _ in outcomes} == set(PLATFORMS)
     assert len(demo_run.rows("SELECT FROM webhook_deliveries")) - before == len(outcomes)

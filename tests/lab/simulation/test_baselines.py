@@ -14,8 +14,7 @@ from headway.config import Settings
 from headway.core.catalog.listings import Sku
 from headway.core.timetable.capacity import TOKEN_CALLS_PER_DAY, Throughput
 from headway.core.timetable.optimum import relaxed_optimum, round_robin, stale_min_per_day
-from headway_lab.simulation.baselines import bound, permitted, replay_round_robin
-from headway_lab.simulation.report import figures
+from headway_lab.simulation.report import bound, figures, permitted, replay_round_robin
 from headway_lab.simulation.scenario import Parts, Plan, Scenario
 from headway_lab.simulation.world import World, WorldChange, seeded_world
 from headway_lab.simulation.worlds import WORLDS

@@ -59,7 +59,7 @@ def test_json_holds_the_keys_of_the_design_and_nothing_is_left_behind(
     assert report.keys() == KEYS | OURS
     assert (report["lane"], report["products"], report["seed"]) == ("catalog", 40, 3)
     assert len(report["scheduled_per_hour"]) == 24
-    assert report["laws_not_in_play"] == ["L4", "L11", "L12"]
+    assert report["laws_not_in_play"] == ["L4", "L11", "L12", "L16"]
     assert trace.read_text().startswith("t_min,call,sku,ok")
     assert simulated_databases(pool) == 0
 

@@ -69,7 +69,7 @@ def test_a_picture_that_cannot_be_written_is_refused_before_the_run(
     on_database: Headway, tmp_path: Path, plot: str, message: str
 ) -> None:
     done = on_database(*ALL, "--plot", plot)
-    assert done.complaint(2) == f"headway: {message}"
+    assert done.error(2) == f"headway: {message}"
     assert done.out == ""
     assert list(tmp_path.iterdir()) == []
 

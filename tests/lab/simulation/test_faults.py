@@ -6,6 +6,7 @@ from headway.core.catalog.listings import Sku
 from headway.errors import InvalidError
 from headway_lab.simulation.faults import KNOWN, READERS, parse_faults
 from headway_lab.simulators.faults import Interval
+from headway_lab.simulators.shopify.faults import ShopPoisonForm
 
 HOUR_S = 3600
 SKUS = [Sku(f"S{number}") for number in range(20)]
@@ -45,10 +46,11 @@ def test_faults_of_shops_are_separate_from_those_of_the_supplier() -> None:
 
 
 def test_no_sku_has_two_faults_and_the_seed_chooses_them() -> None:
-    faults = parse_faults(["poison:4", "vanish:5", "badprice:6@03:00"])
+    faults = parse_faults(["poison:4", "vanish:5", "badprice:6@03:00", "shop-poison:4"])
     affected = faults.affected(SKUS, seed=1)
-    struck = [*affected.poison, *affected.vanish, *affected.badprice]
-    assert len(struck) == len(set(struck)) == 15
+    struck = [*affected.poison, *affected.vanish, *affected.badprice, *affected.unwritable]
+    assert len(struck) == len(set(struck)) == 19
+    assert {poison.form for poison in affected.shop_poison} == set(ShopPoisonForm)
     assert affected == faults.affected(list(reversed(SKUS)), seed=1)
     assert affected != faults.affected(SKUS, seed=2)
 

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.clock import rng
-from headway_lab.simulation.office_hours import by_day, in_office_hours
 from headway_lab.simulation.world import DAY_S
+from headway_lab.simulation.worlds import by_day, in_office_hours
 
 instants = st.floats(min_value=0, max_value=30 * DAY_S)
 

@@ -2,8 +2,8 @@
 
 from collections import Counter, defaultdict
 
-from headway_lab.simulation.price_lists import bursty_world, mislabelled_world
 from headway_lab.simulation.world import World
+from headway_lab.simulation.worlds import bursty_world, mislabelled_world
 
 
 def big_moments(world: World) -> list[Counter[str]]:

@@ -91,7 +91,7 @@ def test_the_limit_may_bind_price_calls_only(clock: VirtualClock) -> None:
     assert simulator.max_calls_in_window == 3
 
 
-def test_a_step_of_the_wall_clock_does_not_move_the_window(clock: VirtualClock) -> None:
+def test_a_step_of_the_system_clock_does_not_move_the_window(clock: VirtualClock) -> None:
     simulator = supplier(clock, limit=1)
     simulator.handle("POST", OAUTH, {}, FORM)
     clock.step(3600)

@@ -53,7 +53,7 @@ def test_a_sliding_window_refuses_exactly_what_a_recount_refuses(
         assert not admission.is_refused or 0 <= admission.wait_s <= 60
 
 
-def test_a_caller_that_waits_as_long_as_told_is_admitted() -> None:
+def test_a_caller_that_waits_as_long_as_retry_after_says_is_admitted() -> None:
     for semantics in ("log", "fixed", "bucket", "leaky"):
         gate = make_gate(semantics, 2, 60)
         at_s = 7.0

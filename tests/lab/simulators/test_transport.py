@@ -27,14 +27,16 @@ def test_both_ways_carry_the_same_request_and_answer(clock: VirtualClock) -> Non
     requests = []
     with serve(echo, ScaledClock(100, start=START)) as server:
         for url, transport in ((server.url, None), ("http://x.test", SimTransport(echo, clock))):
-            with httpx.Client(base_url=url, transport=transport, trust_env=False) as client:
+            with httpx.Client(
+                base_url=url, transport=transport, trust_env=False, timeout=30
+            ) as client:
                 reply = client.post("/a/b?c=d", content=b"body", headers={"X-A": "a"})
                 requests.append((reply.status_code, reply.headers["x-b"], reply.text))
     assert requests == [(201, "b", "POST /a/b?c=d a body")] * 2
 
 
 def test_in_process_the_delays_pass_on_the_clock(clock: VirtualClock) -> None:
-    with httpx.Client(transport=SimTransport(echo, clock, network_s=(1, 1))) as client:
+    with httpx.Client(transport=SimTransport(echo, clock, network_s=(1, 1)), timeout=30) as client:
         client.get("http://x.test/")
     assert clock.monotonic() == 4
 
@@ -65,7 +67,7 @@ def test_a_silent_server_lasts_until_the_clients_timeout(
 def test_a_refused_and_a_broken_connection_differ() -> None:
     for outcome, error in (("refuse", httpx.ConnectError), ("drop", httpx.RemoteProtocolError)):
         with (
-            httpx.Client(transport=always(SimReply(outcome=outcome))) as client,
+            httpx.Client(transport=always(SimReply(outcome=outcome)), timeout=30) as client,
             pytest.raises(error),
         ):
             client.get("http://x.test/")
@@ -74,7 +76,7 @@ def test_a_refused_and_a_broken_connection_differ() -> None:
 def test_over_sockets_a_dropped_call_breaks_the_connection() -> None:
     with (
         serve(lambda *_: SimReply(outcome="drop"), SystemClock()) as server,
-        httpx.Client(trust_env=False) as client,
+        httpx.Client(trust_env=False, timeout=30) as client,
         pytest.raises(httpx.RemoteProtocolError),
     ):
         client.get(server.url)

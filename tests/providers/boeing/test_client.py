@@ -226,12 +226,12 @@ def test_a_wrong_password_kills_the_oauth_token_it_was_sent_with(rig: "Rig") -> 
 def test_an_outage_is_refused_connections_silence_and_503(virtual_rig: "Rig") -> None:
     plan = FaultPlan(outage=[Interval(start_s=0, end_s=10_000)])
     worker = virtual_rig.worker(virtual_rig.supplier(faults=plan))
-    seen = set()
+    steps = set()
     for _ in range(3):
         with pytest.raises(TransientError) as raised:
             worker.authenticate(AuthStep.OAUTH)
-        seen.add(type(raised.value))
-    assert seen == {UnsentError, TimedOutError, TransientError}
+        steps.add(type(raised.value))
+    assert steps == {UnsentError, TimedOutError, TransientError}
 
 
 def test_a_port_nobody_listens_on_means_that_nothing_was_sent(rig: "Rig") -> None:

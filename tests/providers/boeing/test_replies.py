@@ -25,8 +25,8 @@ LINE = {
 }
 
 
-def reply_to(*lines: object, asked: tuple[Sku, ...] = (A,), currency: object = "USD") -> Reply:
-    return parse_reply(json.dumps({"currency": currency, "lineItems": lines}).encode(), asked)
+def reply_to(*lines: object, skus: tuple[Sku, ...] = (A,), currency: object = "USD") -> Reply:
+    return parse_reply(json.dumps({"currency": currency, "lineItems": lines}).encode(), skus)
 
 
 def line(**changes: object) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def line(**changes: object) -> dict[str, Any]:
 
 
 def places(*quantities: object) -> list[dict[str, object]]:
-    return [{"location": "Dallas Central", "availQuantity": each} for each in quantities]
+    return [{"location": "Dallas Central", "availQuantity": quantity} for quantity in quantities]
 
 
 def test_a_good_line_becomes_a_quote_with_its_suffix_kept() -> None:
@@ -65,7 +65,7 @@ def test_a_price_has_one_spelling() -> None:
      float("nan"), float("inf"), "NaN", "Infinity"),
 )  # fmt: skip
 def test_a_price_nobody_can_mean_makes_its_sku_faulty(price: object) -> None:
-    reply = reply_to(line(netPrice=price), line(aviallPartNumber=B), asked=(A, B))
+    reply = reply_to(line(netPrice=price), line(aviallPartNumber=B), skus=(A, B))
     assert set(reply.faulty) == {A}
     assert set(reply.quotes) == {B}
 
@@ -142,7 +142,7 @@ def test_the_raw_line_of_a_quote_is_kept_digit_by_digit() -> None:
 
 def test_only_quoted_lines_are_kept_raw() -> None:
     reply = reply_to(
-        LINE, line(aviallPartNumber=B, netPrice="n/a"), line(aviallPartNumber="X"), asked=(A, B)
+        LINE, line(aviallPartNumber=B, netPrice="n/a"), line(aviallPartNumber="X"), skus=(A, B)
     )
     assert set(reply.raw) == {A}
 
@@ -161,27 +161,27 @@ def test_a_raw_line_is_bounded_and_fit_for_the_database_whatever_it_holds() -> N
 
 def test_skus_match_without_regard_to_case_but_exactly() -> None:
     lower = Sku("wf338109=k3")
-    assert reply_to(LINE, asked=(lower,)).quotes[lower].sku == lower
-    assert reply_to(LINE, asked=(Sku("WF338109=K"),)).missing == {"WF338109=K"}
+    assert reply_to(LINE, skus=(lower,)).quotes[lower].sku == lower
+    assert reply_to(LINE, skus=(Sku("WF338109=K"),)).missing == {"WF338109=K"}
 
 
 def test_a_sku_listed_with_spaces_around_it_is_not_taken_for_missing() -> None:
     spaced = Sku(f" {A} ")
-    reply = reply_to(line(), asked=(spaced,))
+    reply = reply_to(line(), skus=(spaced,))
     assert (set(reply.quotes), reply.missing) == ({spaced}, frozenset())
 
 
 def test_the_part_number_matches_before_the_product_code() -> None:
     base = Sku("WF338109")
-    assert set(reply_to(LINE, asked=(base,)).quotes) == {base}
-    both = reply_to(LINE, asked=(A, base))
+    assert set(reply_to(LINE, skus=(base,)).quotes) == {base}
+    both = reply_to(LINE, skus=(A, base))
     assert set(both.quotes) == {A}
     assert both.missing == {base}
 
 
 def test_two_variants_under_one_product_code_are_not_mixed_up() -> None:
     other = line(aviallPartNumber="WF338109=E9", netPrice=99)
-    assert reply_to(LINE, other, asked=(Sku("WF338109"),)).faulty == {
+    assert reply_to(LINE, other, skus=(Sku("WF338109"),)).faulty == {
         "WF338109": "two different lines"
     }
     assert reply_to(LINE, other).quotes[A].net_price == Decimal("10.25")
@@ -194,16 +194,17 @@ def test_equal_lines_are_one_and_different_lines_are_faulty() -> None:
 
 
 def test_lines_nobody_asked_for_are_ignored_and_absent_ones_are_missing() -> None:
-    reply = reply_to(LINE, asked=(B,))
+    reply = reply_to(LINE, skus=(B,))
     assert reply.missing == {B}
     assert not reply.quotes
 
 
 def test_beside_a_line_without_a_number_no_sku_is_called_missing() -> None:
     for nameless in ({}, None, 5, "text", {"aviallPartNumber": 5}):
-        reply = reply_to(LINE, nameless, asked=(A, B))
-        assert set(reply.faulty) == {B}
+        reply = reply_to(LINE, nameless, skus=(A, B))
+        assert set(reply.unclear) == {B}
         assert set(reply.quotes) == {A}
+        assert not reply.missing
 
 
 def test_an_error_inside_a_line_is_about_that_sku() -> None:
@@ -244,20 +245,22 @@ def test_numbers_beyond_all_bounds_harm_only_their_own_line() -> None:
         assert A in parse_reply(huge % (A.encode(), number), [A]).faulty
 
 
-def is_sound(reply: Reply, asked: list[Sku]) -> bool:
+def is_sound(reply: Reply, skus: list[Sku]) -> bool:
     prices = [
         price
         for quote in reply.quotes.values()
         for price in (quote.list_price, quote.net_price)
         if price is not None
     ]
-    stock = [each for quote in reply.quotes.values() for each in quote.quantities.values()]
+    stock = [quantity for quote in reply.quotes.values() for quantity in quote.quantities.values()]
     json.dumps(dict(reply.raw), ensure_ascii=False).encode()
-    sorted_once = sorted([*reply.quotes, *reply.missing, *reply.faulty]) == sorted(asked)
+    sorted_once = sorted([*reply.quotes, *reply.missing, *reply.faulty, *reply.unclear]) == sorted(
+        skus
+    )
     return (
         sorted_once
         and all(price.is_finite() and price > 0 for price in prices)
-        and all(type(each) is int and 0 <= each <= 10**9 for each in stock)
+        and all(type(quantity) is int and 0 <= quantity <= 10**9 for quantity in stock)
     )
 
 
@@ -305,9 +308,9 @@ def test_any_document_whole_or_cut_is_a_sound_reply_or_an_unreadable_one(
     document: dict[str, Any], cut: int
 ) -> None:
     body = json.dumps(document).encode()
-    for each in (body, body[: cut % (len(body) + 1)]):
+    for text in (body, body[: cut % (len(body) + 1)]):
         try:
-            reply = parse_reply(each, [A, B])
+            reply = parse_reply(text, [A, B])
         except UnreadableError:
             continue
         assert is_sound(reply, [A, B])

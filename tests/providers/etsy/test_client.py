@@ -11,7 +11,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.clock import ScaledClock
-from headway.core.accounts.jobs import Account, PlatformName
+from headway.core.accounts.jobs import Account
 from headway.core.accounts.pagination import PageRequest
 from headway.core.catalog.listings import SellerId
 from headway.errors import (
@@ -27,98 +27,103 @@ from headway.providers.etsy.client import EtsyAccess, EtsyPlatform
 from headway.providers.tokens import REFRESH, AccountTokens, store_tokens, token_key
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
+from headway_lab.platforms import ETSY
 from headway_lab.simulators.reply import SimReply, json_reply
 from headway_lab.simulators.transport import serve
 
 VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
 ACCESS = EtsyAccess(keystring="the-keystring", shared_secret="hush-shared-secret")
-SCOPE = token_key(PlatformName.ETSY, "77")
+SCOPE = token_key(ETSY, "77")
 SECRETS = ("hush-shared-secret", "77.hush-access-token", "77.hush-refresh-token", "77.hush-new")
 LISTINGS = PageRequest(what="listings", values={"state": "active", "limit": 100, "offset": 90})
 EMPTY = {"count": 0, "results": []}
 
 
-class Desk:
-    """An Etsy that gives the answers it was told to give, and keeps what it was asked."""
+class ScriptedEtsy:
+    """An Etsy with scripted answers; it records the requests."""
 
     def __init__(self, pool: ConnectionPool, clock: ScaledClock) -> None:
-        self.shelf = Credentials(pool)
+        self.token_store = Credentials(pool)
         self.clock = clock
         self.answers: list[SimReply] = []
-        self.asked: list[tuple[str, str, Mapping[str, str], bytes]] = []
+        self.requests: list[tuple[str, str, Mapping[str, str], bytes]] = []
         self.url = ""
 
     def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> SimReply:
-        self.asked.append((method, path, {k.lower(): v for k, v in headers.items()}, body))
+        self.requests.append((method, path, {k.lower(): v for k, v in headers.items()}, body))
         return self.answers.pop(0)
 
-    def says(self, body: object, status: int = 200, **headers: str) -> None:
+    def answer(self, body: object, status: int = 200, **headers: str) -> None:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         self.answers.append(json_reply(body, status=status, headers=named))
 
 
 @pytest.fixture
-def operations(pool: ConnectionPool) -> Iterator[Desk]:
+def script(pool: ConnectionPool) -> Iterator[ScriptedEtsy]:
     clock = ScaledClock(10, start=datetime(2026, 1, 1, tzinfo=UTC))
-    operations = Desk(pool, clock)
-    store_tokens(operations.shelf, VAULT, SCOPE, clock=clock, access=SECRETS[1], refresh=SECRETS[2])
-    with serve(operations.handle, clock) as server:
-        operations.url = server.url
-        yield operations
+    script = ScriptedEtsy(pool, clock)
+    store_tokens(
+        script.token_store, VAULT, SCOPE, clock=clock, access=SECRETS[1], refresh=SECRETS[2]
+    )
+    with serve(script.handle, clock) as server:
+        script.url = server.url
+        yield script
 
 
 @pytest.fixture
-def etsy(operations: Desk) -> Iterator[EtsyPlatform]:
-    account = Account(id="1", user_id=SellerId("s"), platform=PlatformName.ETSY, shop="77")
+def etsy(script: ScriptedEtsy) -> Iterator[EtsyPlatform]:
+    account = Account(id="1", user_id=SellerId("s"), platform=ETSY, shop="77")
     connector = EtsyPlatform(
         account,
-        url=operations.url,
+        url=script.url,
         access=ACCESS,
-        token_store=operations.shelf,
+        token_store=script.token_store,
         vault=VAULT,
-        clock=operations.clock,
+        clock=script.clock,
     )
     with contextlib.closing(connector):
         yield connector
 
 
 def test_a_request_carries_the_apps_key_and_the_sellers_token(
-    operations: Desk, etsy: EtsyPlatform
+    script: ScriptedEtsy, etsy: EtsyPlatform
 ) -> None:
-    operations.says(EMPTY, x_limit_per_day="500", x_remaining_today="480")
+    script.answer(EMPTY, x_limit_per_day="500", x_remaining_today="480")
     assert etsy.read(LISTINGS).ids == ()
-    (method, path, headers, body) = operations.asked[0]
+    (method, path, headers, body) = script.requests[0]
     assert (method, body) == ("GET", b"")
     assert path == "/v3/application/shops/77/listings?state=active&limit=100&offset=90"
     assert headers["x-api-key"] == "the-keystring:hush-shared-secret"
     assert headers["authorization"] == "Bearer 77.hush-access-token"
-    assert etsy.seen["etsy:the-keystring"].used == 20
-    assert set(etsy.seen) == {"etsy:the-keystring"}
+    assert etsy.observations["etsy:the-keystring"].used == 20
+    assert set(etsy.observations) == {"etsy:the-keystring"}
 
 
-def test_a_refresh_asks_once_and_keeps_the_new_pair(operations: Desk, etsy: EtsyPlatform) -> None:
-    tokens = AccountTokens(SCOPE, token_store=operations.shelf, vault=VAULT, clock=operations.clock)
+def test_a_refresh_asks_once_and_keeps_the_new_pair(
+    script: ScriptedEtsy, etsy: EtsyPlatform
+) -> None:
+    tokens = AccountTokens(SCOPE, token_store=script.token_store, vault=VAULT, clock=script.clock)
     tokens.drop("access")
     pair = {"access_token": SECRETS[3], "refresh_token": "77.next", "expires_in": 3600}
-    operations.says(
+    script.answer(
         {**pair, "token_type": "Bearer"}, x_limit_per_second="10", x_remaining_this_second="4"
     )
     assert etsy.refresh_token()
-    (method, path, headers, body) = operations.asked[0]
+    (method, path, headers, body) = script.requests[0]
     assert (method, path) == ("POST", "/v3/public/oauth/token")
     assert headers["content-type"] == "application/x-www-form-urlencoded"
     assert body.decode() == (
         "grant_type=refresh_token&refresh_token=77.hush-refresh-token&client_id=the-keystring"
     )
-    assert etsy.seen["etsy:the-keystring:second"].used == 6
+    assert etsy.observations["etsy:the-keystring:second"].used == 6
     kept = AccountTokens(
-        SCOPE, token_store=operations.shelf, vault=VAULT, clock=operations.clock
+        SCOPE, token_store=script.token_store, vault=VAULT, clock=script.clock
     ).find(REFRESH)
     assert kept is not None
     assert kept.text == "77.next"
-    operations.says(EMPTY)
+    script.answer(EMPTY)
     etsy.read(LISTINGS)
-    assert operations.asked[1][2]["authorization"] == f"Bearer {SECRETS[3]}"
+    assert script.requests[1][2]["authorization"] == f"Bearer {SECRETS[3]}"
 
 
 @pytest.mark.parametrize(
@@ -137,13 +142,13 @@ def test_a_refresh_asks_once_and_keeps_the_new_pair(operations: Desk, etsy: Etsy
         ({}, None),
     ),
 )
-def test_told_to_wait_it_says_how_long(
-    operations: Desk, etsy: EtsyPlatform, headers: dict[str, str], wait_s: float | None
+def test_a_throttled_call_carries_the_time_to_wait(
+    script: ScriptedEtsy, etsy: EtsyPlatform, headers: dict[str, str], wait_s: float | None
 ) -> None:
-    operations.says({"error": "Exceeded daily rate limit"}, 429, **headers)
-    with pytest.raises(ThrottledError, match="Exceeded daily rate limit") as told:
+    script.answer({"error": "Exceeded daily rate limit"}, 429, **headers)
+    with pytest.raises(ThrottledError, match="Exceeded daily rate limit") as caught:
         etsy.read(LISTINGS)
-    assert told.value.retry_after_s == wait_s
+    assert caught.value.retry_after_s == wait_s
 
 
 @pytest.mark.parametrize(
@@ -153,7 +158,7 @@ def test_told_to_wait_it_says_how_long(
         (401, {"error": "Missing API key or invalid API key"}, AppRefusedError, "HEADWAY_ETSY_"),
         (403, {"error": "insufficient_scope"}, UnauthorizedError, "must connect the shop again"),
         (403, {"error": "Go away"}, PermanentError, "Go away"),
-        (403, "a wall", PermanentError, "without a reason"),
+        (403, "a firewall", PermanentError, "without a reason"),
         (401, {"error": "invalid_token"}, UnauthorizedError, "another is fetched"),
         (404, {"error": "No such shop"}, PermanentError, "No such shop"),
         (400, {"error": "Invalid offset"}, PermanentError, "Invalid offset"),
@@ -164,17 +169,17 @@ def test_told_to_wait_it_says_how_long(
 )
 def test_a_refusal_is_laid_at_the_right_door(
     *,
-    operations: Desk,
+    script: ScriptedEtsy,
     etsy: EtsyPlatform,
     status: int,
     body: Any,
     error: type[ProviderError],
     text: str,
 ) -> None:
-    operations.says(body, status)
-    with pytest.raises(ProviderError, match=text) as told:
+    script.answer(body, status)
+    with pytest.raises(ProviderError, match=text) as caught:
         etsy.read(LISTINGS)
-    assert type(told.value) is error
+    assert type(caught.value) is error
 
 
 @pytest.mark.parametrize(
@@ -185,41 +190,41 @@ def test_a_refusal_is_laid_at_the_right_door(
         (401, {"error": "invalid_client"}, AppRefusedError),
         (400, {"error": "invalid_request"}, AppRefusedError),
         (403, {"error": "Shared secret is required in x-api-key header."}, AppRefusedError),
-        (403, "a wall", PermanentError),
+        (403, "a firewall", PermanentError),
         (429, {"error": "Exceeded per second rate limit"}, ThrottledError),
         (503, {}, TransientError),
         (200, {"access_token": "has spaces in it"}, UnreadableError),
     ),
 )
 def test_only_a_dead_grant_costs_the_refresh_token(
-    operations: Desk, etsy: EtsyPlatform, status: int, body: Any, error: type[ProviderError]
+    script: ScriptedEtsy, etsy: EtsyPlatform, status: int, body: Any, error: type[ProviderError]
 ) -> None:
-    AccountTokens(SCOPE, token_store=operations.shelf, vault=VAULT, clock=operations.clock).drop(
+    AccountTokens(SCOPE, token_store=script.token_store, vault=VAULT, clock=script.clock).drop(
         "access"
     )
-    operations.says(body, status)
-    with pytest.raises(error) as told:
+    script.answer(body, status)
+    with pytest.raises(error) as caught:
         etsy.refresh_token()
-    assert type(told.value) is error
+    assert type(caught.value) is error
     assert etsy.needs_token() is (error is not UnauthorizedError)
 
 
 def test_no_secret_is_ever_shown(
-    operations: Desk, etsy: EtsyPlatform, caplog: pytest.LogCaptureFixture
+    script: ScriptedEtsy, etsy: EtsyPlatform, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     echo = {"error": " ".join(SECRETS), "access_token": SECRETS[3], "refresh_token": "a b"}
     texts = []
     for status in (200, 400, 403, 429, 500, 401):
-        operations.says(echo, status)
-        with pytest.raises(ProviderError) as told:
+        script.answer(echo, status)
+        with pytest.raises(ProviderError) as caught:
             etsy.read(LISTINGS)
-        texts.append(f"{told.value!r} {told.value.__cause__!r}")
+        texts.append(f"{caught.value!r} {caught.value.__cause__!r}")
     for status in (200, 429, 500, 400):
-        operations.says(echo, status)
-        with pytest.raises(ProviderError) as told:
+        script.answer(echo, status)
+        with pytest.raises(ProviderError) as caught:
             etsy.refresh_token()
-        texts.append(f"{told.value!r} {told.value.__cause__!r}")
+        texts.append(f"{caught.value!r} {caught.value.__cause__!r}")
     shown = json.dumps([*texts, caplog.text, repr(etsy), repr(ACCESS)])
     for secret in (SECRETS[0], SECRETS[1]):
         assert secret not in shown

@@ -31,14 +31,14 @@ def test_what_makes_no_sense_says_nothing(name: str, value: str) -> None:
     if "remaining" in name and value == "0":
         return  # that is sense: nothing is left
     about = "day" if "day" in name else "second"
-    seen = read_limits(httpx.Headers({**GOOD, name: value}), "k")
+    limits = read_limits(httpx.Headers({**GOOD, name: value}), "k")
     other = "etsy:k:second" if about == "day" else "etsy:k"
     mine = "etsy:k" if about == "day" else "etsy:k:second"
-    assert other in seen
+    assert other in limits
     if value == "10001" and name.startswith("x-limit"):
-        assert mine in seen
+        assert mine in limits
     else:
-        assert mine not in seen
+        assert mine not in limits
     assert read_limits(httpx.Headers({}), "k") == {}
 
 

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.core.accounts.jobs import BACKFILLED, KINDS, DataKind, PlatformName
+from headway.core.accounts.jobs import BACKFILLED, DataKind
 from headway.core.accounts.pagination import RUN, Cursor, Page, PageRequest, PageStep, Paginator
 from headway.errors import InvariantError
 from headway.providers.etsy.pagination import LedgerWalk, ListingsWalk, ReceiptsWalk, paginator_of
+from headway.providers.registry import platform_role
+from headway_lab.platforms import ETSY
 
 NOW_S = 1_780_000_000
 DAY_S = 86_400
@@ -65,17 +67,17 @@ class Shop:
     def answer(self, ask: PageRequest) -> Page:
         self.asks.append(ask)
         assert ask.values.get("offset", 0) + ask.values.get("limit", 0) <= OFFSET_MAX
-        found = getattr(self, f"_{ask.what}")(ask.values)
-        self.held |= {row.id: row for row in found[1]}
+        rows = getattr(self, f"_{ask.what}")(ask.values)
+        self.held |= {row.id: row for row in rows[1]}
         return Page(
-            ids=tuple(row.id for row in found[1]),
-            stamps=tuple(at(stamp) for stamp in found[2]),
-            total=found[0],
+            ids=tuple(row.id for row in rows[1]),
+            stamps=tuple(at(stamp) for stamp in rows[2]),
+            total=rows[0],
         )
 
     def _receipt(self, values: Mapping[str, Any]) -> Any:
-        found = [self.rows[values["receipt_id"]]]
-        return None, found, [found[0].updated_s]
+        rows = [self.rows[values["receipt_id"]]]
+        return None, rows, [rows[0].updated_s]
 
     def _receipts(self, values: Mapping[str, Any]) -> Any:
         stamp = f"{values['sort_on']}_s"
@@ -407,7 +409,7 @@ def test_a_clock_that_was_ahead_once_leaves_no_hole_in_the_ledger() -> None:
     assert shop.held == shop.rows
 
 
-@pytest.mark.parametrize("kind", KINDS[PlatformName.ETSY])
+@pytest.mark.parametrize("kind", platform_role(ETSY).kinds)
 def test_every_job_of_etsy_has_a_walk(kind: DataKind) -> None:
     walk = paginator_of(kind, is_backfill=False)
     weekly = timedelta(days=7)

@@ -11,7 +11,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.clock import Clock, ScaledClock, rng
-from headway.core.accounts.jobs import Account, DataKind, PlatformName
+from headway.core.accounts.jobs import Account, DataKind
 from headway.core.accounts.pagination import Cursor, Page, PageRequest
 from headway.core.accounts.warehouse import Order, Records
 from headway.core.catalog.listings import SellerId
@@ -33,6 +33,7 @@ from headway.providers.etsy.pagination import paginator_of
 from headway.providers.tokens import store_tokens, token_key
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
+from headway_lab.platforms import ETSY
 from headway_lab.simulators.etsy.records import EtsyBuyer
 from headway_lab.simulators.etsy.simulator import EtsySimulator
 from headway_lab.simulators.faults import FaultPlan, Interval
@@ -43,7 +44,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
 ACCESS = EtsyAccess(keystring="sim-keystring", shared_secret="sim-shared-secret")
 SHOP = 77
-ACCOUNT = Account(id="1", user_id=SellerId("seller"), platform=PlatformName.ETSY, shop=str(SHOP))
+ACCOUNT = Account(id="1", user_id=SellerId("seller"), platform=ETSY, shop=str(SHOP))
 RECEIPTS = PageRequest(
     what="receipts",
     values={
@@ -76,7 +77,7 @@ class Rig:
         store_tokens(
             self.shelf,
             VAULT,
-            token_key(PlatformName.ETSY, str(SHOP)),
+            token_key(ETSY, str(SHOP)),
             clock=self.clock,
             access=pair.access,
             refresh=pair.refresh,
@@ -96,12 +97,12 @@ class Rig:
         return connector
 
     def pull(
-        self, kind: DataKind, cursor: Cursor, *, is_backfill: bool = False, **given: Any
+        self, kind: DataKind, cursor: Cursor, *, is_backfill: bool = False, **values: Any
     ) -> Cursor:
         """Run a walk to its end as a worker would, without limits; failed calls are repeated."""
         walk = paginator_of(kind, is_backfill=is_backfill)
         connector = self.connector()
-        cursor = walk.begin(cursor, self.clock.now(), given.get("wanted", ()))
+        cursor = walk.begin(cursor, self.clock.now(), values.get("wanted", ()))
         while True:
             if connector.needs_token():
                 with contextlib.suppress(TransientError):
@@ -126,8 +127,8 @@ class Rig:
         for order in records.orders:
             self.keep_order(order)
         for kind in ("listings", "payments", "customers"):
-            for each in getattr(records, kind):
-                row = asdict(each)
+            for record in getattr(records, kind):
+                row = asdict(record)
                 key = row.pop("external_id")
                 rows = self.tables.setdefault(kind, {})
                 old = rows.get(key, {}).get("modified_at")
@@ -142,7 +143,7 @@ class Rig:
         del row["is_open"]
         for table in PARTS:
             rows = self.tables.setdefault(table, {})
-            for old in [each for each in rows if each[0] == key]:
+            for old in [row for row in rows if row[0] == key]:
                 del rows[old]
             rows |= {(key, part.pop("external_id")): part for part in row.pop(table)}
         self.tables.setdefault("orders", {})[key] = row
@@ -268,7 +269,10 @@ def test_every_reply_teaches_the_limits(rig: Rig) -> None:
     connector = rig.connector()
     rig.etsy.meter.per_day, rig.etsy.meter.per_second = 5000, 20
     connector.read(RECEIPTS)
-    day, second = connector.seen["etsy:sim-keystring"], connector.seen["etsy:sim-keystring:second"]
+    day, second = (
+        connector.observations["etsy:sim-keystring"],
+        connector.observations["etsy:sim-keystring:second"],
+    )
     assert (day.used, day.capacity, day.restore_per_s) == (1, 5000, None)
     assert (second.used, second.capacity, second.restore_per_s) == (1, 2, 17)
     assert connector.keys == ("etsy:sim-keystring:second",)
@@ -280,19 +284,19 @@ def test_over_a_limit_etsy_says_how_long_to_wait(rig: Rig) -> None:
     connector = rig.connector()
     rig.etsy.meter.per_day = 1
     connector.read(RECEIPTS)
-    with pytest.raises(ThrottledError, match="Exceeded daily") as told:
+    with pytest.raises(ThrottledError, match="Exceeded daily") as caught:
         connector.read(RECEIPTS)
-    assert told.value.retry_after_s == 86_400
-    assert connector.seen["etsy:sim-keystring"].used == 1
+    assert caught.value.retry_after_s == 86_400
+    assert connector.observations["etsy:sim-keystring"].used == 1
     rig.etsy.meter.per_day, rig.etsy.meter.per_second = 100, 1
     rig.transport = SimTransport(rig.etsy.handle, rig.clock, network_s=(0, 0))
     rig.etsy._delay_s = (0.0, 0.0)
     connector = rig.connector()
     rig.clock.sleep(2)
     connector.read(RECEIPTS)
-    with pytest.raises(ThrottledError, match="per second") as told:
+    with pytest.raises(ThrottledError, match="per second") as caught:
         connector.read(RECEIPTS)
-    assert told.value.retry_after_s == 1
+    assert caught.value.retry_after_s == 1
 
 
 def test_a_pair_is_refreshed_in_time_and_the_new_one_is_kept(rig: Rig) -> None:
@@ -355,21 +359,21 @@ def test_a_scope_that_was_not_granted_needs_the_seller(rig: Rig) -> None:
 def test_another_sellers_shop_is_forbidden_and_disconnects_nobody(rig: Rig) -> None:
     other = rig.etsy.add_shop()
     pair = rig.etsy.grant(other.owner.shop_id)
-    limit_key = token_key(PlatformName.ETSY, str(SHOP))
+    limit_key = token_key(ETSY, str(SHOP))
     store_tokens(rig.shelf, VAULT, limit_key, clock=rig.clock, access=pair.access)
     with pytest.raises(PermanentError, match="forbids this for the shop 77"):
         rig.connector().read(RECEIPTS)
 
 
-def test_what_breaks_on_the_way_is_told_apart(pool: ConnectionPool) -> None:
-    wanted: dict[str, type[ProviderError]] = {
+def test_network_failures_raise_different_errors(pool: ConnectionPool) -> None:
+    expected: dict[str, type[ProviderError]] = {
         "error": TransientError,
         "html": UnreadableError,
         "truncate": UnreadableError,
         "timeout": TimedOutError,
         "drop": TimedOutError,
     }
-    for fault, error in wanted.items():
+    for fault, error in expected.items():
         faults = FaultPlan(1, rates={fault: 1.0})
         rig = Rig(pool, VirtualClock(START), faults=faults)
         rig.connect()
@@ -402,13 +406,13 @@ def test_a_seller_who_agrees_is_found_with_the_shop(rig: Rig) -> None:
     assert grant.access_until - rig.clock.now() <= timedelta(hours=1)
     assert endpoint.find_self(grant.access) == EtsySelf(user_id=str(user_id), shop_id=str(SHOP))
     assert endpoint.find_title(str(SHOP), grant.access) == "Mugs"
-    assert set(endpoint.seen) == {"etsy:sim-keystring", "etsy:sim-keystring:second"}
+    assert set(endpoint.observations) == {"etsy:sim-keystring", "etsy:sim-keystring:second"}
     with pytest.raises(UnauthorizedError):
         endpoint.exchange_code(code, redirect_uri="http://here/back", verifier="verifier")
 
 
 def test_what_is_no_shop_and_no_ask_is_refused(rig: Rig) -> None:
-    account = Account(id="1", user_id=SellerId("s"), platform=PlatformName.ETSY, shop="../x")
+    account = Account(id="1", user_id=SellerId("s"), platform=ETSY, shop="../x")
     with pytest.raises(ConfigError, match="no Etsy shop"):
         EtsyPlatform(account, access=ACCESS, token_store=rig.shelf, vault=VAULT, clock=rig.clock)
     with pytest.raises(InvariantError, match="etsy has no carts"):

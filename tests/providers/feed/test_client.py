@@ -98,7 +98,7 @@ def rows(count: int, price: str = "5") -> bytes:
 
 
 @dataclass
-class Desk:
+class FeedSetup:
     """Opens clients of one list that share a database, a folder and a clock."""
 
     context: ProviderContext
@@ -112,22 +112,22 @@ class Desk:
 
 
 @dataclass
-class Place:
+class FeedSettings:
     data_dir: Path
 
 
-Opener = Callable[..., Desk]
+Opener = Callable[..., FeedSetup]
 
 
 @pytest.fixture
-def desk(pool: ConnectionPool, tmp_path: Path, server: ListServer) -> Opener:
+def make_setup(pool: ConnectionPool, tmp_path: Path, server: ListServer) -> Opener:
     clock = VirtualClock(START)
 
-    def make(url: str | None = None, **options: str) -> Desk:
+    def make(url: str | None = None, **options: str) -> FeedSetup:
         context = ProviderContext(
-            settings=Place(tmp_path / "data"),
+            settings=FeedSettings(tmp_path / "data"),
             clock=clock,
-            shelf=Credentials(pool),
+            token_store=Credentials(pool),
             open_vault=lambda: Vault([KEY]),
         )
         row = SupplierRow(
@@ -138,7 +138,7 @@ def desk(pool: ConnectionPool, tmp_path: Path, server: ListServer) -> Opener:
             kind="feed",
             options={"currency": "USD", **options},
         )
-        return Desk(context, row, clock)
+        return FeedSetup(context, row, clock)
 
     return make
 
@@ -153,9 +153,9 @@ def price_of(supplier: FeedSupplier, sku: str = "P1") -> str:
 
 
 def test_the_list_is_read_once_an_interval_and_answers_slices(
-    desk: Opener, server: ListServer
+    make_setup: Opener, server: ListServer
 ) -> None:
-    supplier = desk().open()
+    supplier = make_setup().open()
     assert supplier.auth_step() is AuthStep.LIST
     assert refresh(supplier)
     assert supplier.auth_step() is None
@@ -168,12 +168,12 @@ def test_the_list_is_read_once_an_interval_and_answers_slices(
 
 @pytest.mark.parametrize("has_etag", (True, False))
 def test_an_unchanged_list_is_a_good_read_of_everything(
-    desk: Opener, server: ListServer, *, has_etag: bool
+    make_setup: Opener, server: ListServer, *, has_etag: bool
 ) -> None:
-    place, server.has_etag = desk(interval="1h"), has_etag
-    supplier = place.open()
+    setup, server.has_etag = make_setup(interval="1h"), has_etag
+    supplier = setup.open()
     refresh(supplier)
-    place.clock.sleep(timedelta(hours=1).total_seconds())
+    setup.clock.sleep(timedelta(hours=1).total_seconds())
     assert supplier.auth_step() is AuthStep.LIST
     assert refresh(supplier)
     assert supplier.auth_step() is None
@@ -181,27 +181,29 @@ def test_an_unchanged_list_is_a_good_read_of_everything(
     assert price_of(supplier) == "5"
 
 
-def test_a_changed_list_replaces_the_old_one(desk: Opener, server: ListServer) -> None:
-    place = desk()
-    supplier = place.open()
+def test_a_changed_list_replaces_the_old_one(make_setup: Opener, server: ListServer) -> None:
+    setup = make_setup()
+    supplier = setup.open()
     refresh(supplier)
     server.body = rows(10, price="6")
-    place.clock.sleep(3601)
+    setup.clock.sleep(3601)
     refresh(supplier)
     assert price_of(supplier) == "6"
 
 
-def test_a_restart_and_another_worker_need_no_request(desk: Opener, server: ListServer) -> None:
-    refresh(desk().open())
-    other = desk().open()
+def test_a_restart_and_another_worker_need_no_request(
+    make_setup: Opener, server: ListServer
+) -> None:
+    refresh(make_setup().open())
+    other = make_setup().open()
     assert other.auth_step() is None
     assert price_of(other) == "5"
     assert server.statuses == [200]
 
 
-def test_only_one_worker_reads_the_list_at_a_time(desk: Opener, server: ListServer) -> None:
-    place = desk()
-    first, second = place.open(), place.open()
+def test_only_one_worker_reads_the_list_at_a_time(make_setup: Opener, server: ListServer) -> None:
+    setup = make_setup()
+    first, second = setup.open(), setup.open()
     states = second._states
     owner = states.begin()
     assert owner is not None
@@ -212,9 +214,11 @@ def test_only_one_worker_reads_the_list_at_a_time(desk: Opener, server: ListServ
     assert server.statuses == [200]
 
 
-def test_two_hundred_thousand_rows_are_read_within_bounds(desk: Opener, server: ListServer) -> None:
+def test_two_hundred_thousand_rows_are_read_within_bounds(
+    make_setup: Opener, server: ListServer
+) -> None:
     server.body = rows(200_000)
-    supplier = desk(seats="2000").open()
+    supplier = make_setup(seats="2000").open()
     assert refresh(supplier)
     skus = [Sku(f"P{number}") for number in range(198_000, 200_000)]
     assert len(supplier.quote(skus).quotes) == 2000
@@ -222,32 +226,32 @@ def test_two_hundred_thousand_rows_are_read_within_bounds(desk: Opener, server: 
 
 
 def test_a_list_that_shrinks_by_half_is_held_until_a_person_accepts_it(
-    desk: Opener, server: ListServer
+    make_setup: Opener, server: ListServer
 ) -> None:
-    place = desk()
-    supplier, accept = place.open(), role().accept
+    setup = make_setup()
+    supplier, accept = setup.open(), role().accept
     assert accept is not None
     refresh(supplier)
     with pytest.raises(ConflictError, match="no price list is held"):
-        accept(place.context, place.row)
+        accept(setup.context, setup.row)
     server.body = rows(5, price="6")
-    place.clock.sleep(3601)
+    setup.clock.sleep(3601)
     with pytest.raises(UnreadableError, match=r"5 usable rows, .* had 10.*accept list"):
         refresh(supplier)
     assert price_of(supplier) == "5", "the last good values stay"
-    assert "5 rows are accepted" in accept(place.context, place.row)
+    assert "5 rows are accepted" in accept(setup.context, setup.row)
     assert refresh(supplier)
     assert price_of(supplier) == "6"
     with pytest.raises(ConflictError, match="no price list is held"):
-        accept(place.context, place.row)
+        accept(setup.context, setup.row)
 
 
-def test_a_list_that_shrinks_a_little_is_read(desk: Opener, server: ListServer) -> None:
-    place = desk()
-    supplier = place.open()
+def test_a_list_that_shrinks_a_little_is_read(make_setup: Opener, server: ListServer) -> None:
+    setup = make_setup()
+    supplier = setup.open()
     refresh(supplier)
     server.body = rows(6)
-    place.clock.sleep(3601)
+    setup.clock.sleep(3601)
     assert refresh(supplier)
     assert supplier.quote([Sku("P9")]).missing == {"P9"}
 
@@ -263,13 +267,13 @@ def test_a_list_that_shrinks_a_little_is_read(desk: Opener, server: ListServer) 
     ),
 )
 def test_a_truncated_or_empty_list_changes_nothing(
-    desk: Opener, server: ListServer, body: bytes, claimed: int | None
+    make_setup: Opener, server: ListServer, body: bytes, claimed: int | None
 ) -> None:
-    place = desk()
-    supplier = place.open()
+    setup = make_setup()
+    supplier = setup.open()
     refresh(supplier)
     server.body, server.claimed_bytes = body, claimed
-    place.clock.sleep(3601)
+    setup.clock.sleep(3601)
     with pytest.raises(TransientError):
         refresh(supplier)
     assert price_of(supplier) == "5"
@@ -278,8 +282,8 @@ def test_a_truncated_or_empty_list_changes_nothing(
     assert price_of(supplier) == "7"
 
 
-def test_a_list_above_the_size_limit_is_refused(desk: Opener, server: ListServer) -> None:
-    supplier = desk().open()
+def test_a_list_above_the_size_limit_is_refused(make_setup: Opener, server: ListServer) -> None:
+    supplier = make_setup().open()
     supplier._bytes_max = 1000
     server.body = rows(1000)
     with pytest.raises(UnreadableError, match="more than 0 MB"):
@@ -297,26 +301,26 @@ def test_a_list_above_the_size_limit_is_refused(desk: Opener, server: ListServer
     ),
 )
 def test_a_refusal_is_the_error_that_its_status_means(
-    desk: Opener, server: ListServer, status: int, kind: type[ProviderError]
+    make_setup: Opener, server: ListServer, status: int, kind: type[ProviderError]
 ) -> None:
     server.status, server.has_etag, server.body = status, False, TOKEN.encode()
     server.headers["Retry-After"] = "7"
     with pytest.raises(kind) as raised:
-        refresh(desk().open())
+        refresh(make_setup().open())
     assert TOKEN not in str(raised.value)
     if isinstance(raised.value, ThrottledError):
         assert raised.value.retry_after_s == 7
 
 
-def test_a_file_is_read_like_a_list_on_the_network(desk: Opener, tmp_path: Path) -> None:
+def test_a_file_is_read_like_a_list_on_the_network(make_setup: Opener, tmp_path: Path) -> None:
     path = tmp_path / "prices.csv"
     path.write_bytes(rows(3))
-    place = desk(url=str(path))
-    supplier = place.open()
+    setup = make_setup(url=str(path))
+    supplier = setup.open()
     assert refresh(supplier)
     assert price_of(supplier) == "5"
     path.unlink()
-    place.clock.sleep(3601)
+    setup.clock.sleep(3601)
     with pytest.raises(TransientError, match="cannot be read: No such file"):
         refresh(supplier)
     assert price_of(supplier) == "5"

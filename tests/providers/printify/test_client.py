@@ -10,7 +10,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.clock import Clock, ScaledClock
-from headway.core.accounts.jobs import Account, DataKind, PlatformName
+from headway.core.accounts.jobs import Account, DataKind
 from headway.core.accounts.pagination import Page, PageRequest
 from headway.core.catalog.listings import SellerId
 from headway.errors import (
@@ -25,6 +25,7 @@ from headway.providers.printify.pagination import paginator_of
 from headway.providers.tokens import store_tokens, token_key
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
+from headway_lab.platforms import PRINTIFY
 from headway_lab.simulators.faults import FaultPlan
 from headway_lab.simulators.printify.simulator import PrintifySimulator
 from headway_lab.simulators.reply import SimReply, json_reply
@@ -51,7 +52,7 @@ class Stage:
         store_tokens(
             self.shelf,
             VAULT,
-            token_key(PlatformName.PRINTIFY, str(self.shop)),
+            token_key(PRINTIFY, str(self.shop)),
             clock=self.clock,
             access=access,
             refresh=refresh,
@@ -81,7 +82,7 @@ class Stage:
 
 
 def make(shop: int, *, app_id: str = "sim-printify-app", **options: Any) -> PrintifyPlatform:
-    account = Account(id="1", user_id=SellerId("s"), platform=PlatformName.PRINTIFY, shop=str(shop))
+    account = Account(id="1", user_id=SellerId("s"), platform=PRINTIFY, shop=str(shop))
     return PrintifyPlatform(account, app_id=app_id, vault=VAULT, **options)
 
 
@@ -120,33 +121,33 @@ def virtual(pool: ConnectionPool) -> Iterator[Stage]:
 
 def rows_of(pages: list[Page]) -> dict[str, dict[Any, dict[str, Any]]]:
     """Return what the pages brought, by the warehouse's tables and keys."""
-    found: dict[str, dict[Any, dict[str, Any]]] = {
+    tables: dict[str, dict[Any, dict[str, Any]]] = {
         name: {} for name in ("orders", "line_items", "shipments", "listings", "customers")
     }
     for page in pages:
         assert not page.records.unreadable
         for listing in page.records.listings:
-            found["listings"][listing.external_id] = asdict(listing)
+            tables["listings"][listing.external_id] = asdict(listing)
         for customer in page.records.customers:
-            found["customers"][customer.external_id] = asdict(customer)
+            tables["customers"][customer.external_id] = asdict(customer)
         for order in page.records.orders:
             row = asdict(order)
             for table in ("line_items", "shipments"):
                 for part in row.pop(table):
                     key = (order.external_id, part["external_id"])
-                    found[table][key] = {**part, "order_id": order.external_id}
-            found["orders"][order.external_id] = row
-    return found
+                    tables[table][key] = {**part, "order_id": order.external_id}
+            tables["orders"][order.external_id] = row
+    return tables
 
 
-def same(found: Any, truth: Any) -> bool:
-    """Tell whether the rows are the truth's, in the columns that the truth speaks of."""
+def same(tables: Any, truth: Any) -> bool:
+    """Return True if the rows equal the truth in the columns that the truth has."""
     return {
         table: {
             key: {name: row[name] for name in truth[table].get(key, row)}
             for key, row in rows.items()
         }
-        for table, rows in found.items()
+        for table, rows in tables.items()
     } == truth
 
 
@@ -178,16 +179,16 @@ def test_nothing_is_missed_while_products_vanish_between_pages(virtual: Stage) -
             printify.remove_product(shop, product)
 
     pages = virtual.walk(DataKind.LISTINGS, is_backfill=False, between=vanish)
-    seen = rows_of(pages)["listings"]
-    assert set(printify.truth(shop)["listings"]) <= set(seen)
+    listings = rows_of(pages)["listings"]
+    assert set(printify.truth(shop)["listings"]) <= set(listings)
 
 
-def test_an_order_that_is_wanted_is_read_by_itself_and_one_that_is_gone_is_told(
+def test_a_wanted_order_is_read_by_itself_and_one_that_is_gone_is_missing(
     stage: Stage,
 ) -> None:
     order = stage.printify.place_order(stage.shop)
     page = stage.platform.read(PageRequest(what="order", values={"id": order}))
-    assert [each.external_id for each in page.records.orders] == [order]
+    assert [order.external_id for order in page.records.orders] == [order]
     assert len(page.records.customers) == 1
     page = stage.platform.read(PageRequest(what="order", values={"id": "no/such order"}))
     assert page == Page(missing=("no/such order",))
@@ -204,7 +205,9 @@ def test_an_order_is_open_until_it_is_delivered_or_a_month_has_passed(virtual: S
 
     def open_now() -> set[str]:
         return {
-            each.external_id for each in virtual.platform.read(FIRST).records.orders if each.is_open
+            order.external_id
+            for order in virtual.platform.read(FIRST).records.orders
+            if order.is_open
         }
 
     assert open_now() == {silent, waiting}
@@ -226,7 +229,7 @@ def test_the_limit_is_the_owners(stage: Stage) -> None:
     assert stage.platform.keys == (f"printify:{stage.shop}",)
     assert stage.platform.day_key is None
     assert stage.platform.price(FIRST) == 1
-    assert (stage.platform.seen, stage.platform.cost) == ({}, None)
+    assert (stage.platform.observations, stage.platform.cost) == ({}, None)
 
 
 def test_a_call_too_many_is_a_throttle_without_a_time(pool: ConnectionPool) -> None:
@@ -262,7 +265,7 @@ def test_an_apps_token_is_refreshed_before_it_dies_and_once(virtual: Stage) -> N
     assert not virtual.platform.refresh_token()
     virtual.platform.read(FIRST)
     virtual.clock.sleep(5.9 * 3600)
-    assert not virtual.platform.needs_token(), "Printify said that it lives six hours"
+    assert not virtual.platform.needs_token(), "Printify reports that it lives six hours"
     virtual.clock.sleep(0.1 * 3600)
     assert virtual.platform.needs_token()
 
@@ -324,8 +327,8 @@ def test_no_secret_is_in_a_repr(virtual: Stage) -> None:
     ((403, r"denies shop .*orders.read.*\(it says: No.: why\)"), (404, "has no shop")),
 )
 def test_a_shop_that_is_not_ours_needs_a_person(virtual: Stage, status: int, text: str) -> None:
-    said = {"status": "error", "message": "No.", "errors": {"reason": "why", "code": 1}}
-    transport = SimTransport(lambda *_: json_reply(said, status=status), virtual.clock)
+    error_body = {"status": "error", "message": "No.", "errors": {"reason": "why", "code": 1}}
+    transport = SimTransport(lambda *_: json_reply(error_body, status=status), virtual.clock)
     with contextlib.closing(virtual.worker(transport)) as worker:
         with pytest.raises(UnauthorizedError, match=text) as caught:
             worker.read(FIRST)
@@ -333,7 +336,7 @@ def test_a_shop_that_is_not_ours_needs_a_person(virtual: Stage, status: int, tex
         assert virtual.platform.read(FIRST).total == 0, "the token is still good"
 
 
-def test_a_wait_that_is_told_is_kept(virtual: Stage) -> None:
+def test_the_time_of_retry_after_is_kept(virtual: Stage) -> None:
     reply = json_reply({}, status=429, headers={"Retry-After": "17"})
     with contextlib.closing(
         virtual.worker(SimTransport(lambda *_: reply, virtual.clock))
@@ -358,18 +361,18 @@ def test_a_token_of_an_app_cannot_be_refreshed_without_the_apps_id(virtual: Stag
 
 
 def test_an_id_stays_an_id_in_the_address(virtual: Stage) -> None:
-    asked = []
+    requests = []
 
     def note(_: str, path: str, *__: object) -> SimReply:
-        asked.append(path)
+        requests.append(path)
         return json_reply({}, status=404)
 
     with contextlib.closing(virtual.worker(SimTransport(note, virtual.clock))) as worker:
         worker.read(PageRequest(what="order", values={"id": "a/b?c=d#e"}))
-    assert asked == [f"/v1/shops/{virtual.shop}/orders/a%2Fb%3Fc%3Dd%23e.json"]
+    assert requests == [f"/v1/shops/{virtual.shop}/orders/a%2Fb%3Fc%3Dd%23e.json"]
 
 
-def test_a_token_that_is_echoed_is_not_told(virtual: Stage) -> None:
+def test_a_token_that_is_echoed_is_not_shown(virtual: Stage) -> None:
     reply = json_reply({"message": f"bad token {virtual.token}"}, status=403)
     with (
         contextlib.closing(virtual.worker(SimTransport(lambda *_: reply, virtual.clock))) as worker,

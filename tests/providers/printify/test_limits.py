@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from headway.clock import rng
-from headway.core.accounts.jobs import Account, PlatformName
+from headway.core.accounts.jobs import Account
 from headway.core.catalog.listings import LimitKey, SellerId
 from headway.core.limits.memory import MemoryLimiter
 from headway.core.limits.transitions import Granted, Permit, Resource
@@ -15,6 +15,7 @@ from headway.providers.printify.limits import (
     account_limit_key,
     account_resource,
 )
+from headway_lab.platforms import PRINTIFY
 from headway_lab.virtual_clock import VirtualClock
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -70,7 +71,7 @@ def test_all_shops_of_an_owner_share_one_limit() -> None:
         return Account(
             id=shop,
             user_id=SellerId("s"),
-            platform=PlatformName.PRINTIFY,
+            platform=PRINTIFY,
             shop=shop,
             owner_id=owner_id,
         )

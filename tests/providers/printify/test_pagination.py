@@ -38,7 +38,7 @@ class Listed:
     now: datetime = START
     rows: list[tuple[str, datetime]] = field(default_factory=list)
     numbers: "count[int]" = field(default_factory=count)
-    asked: list[PageRequest] = field(default_factory=list)
+    requests: list[PageRequest] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.come(self.size)
@@ -55,7 +55,7 @@ class Listed:
                 del self.rows[int(share * len(self.rows))]
 
     def read(self, ask: PageRequest) -> Page:
-        self.asked.append(ask)
+        self.requests.append(ask)
         if ask.what == "order":
             name = ask.values["id"]
             is_there = name in self.ids()
@@ -89,7 +89,7 @@ def run(
     wanted: tuple[str, ...] = (),
 ) -> tuple[PageStep, set[str]]:
     """Walk to the end while the list changes; now and then a page is lost, and a claim ends."""
-    seen: set[str] = set()
+    ids_read: set[str] = set()
     cursor = walk.begin(cursor, listed.now, wanted)
     for _ in range(500):
         ask = walk.ask(keep(cursor))
@@ -101,11 +101,11 @@ def run(
         if is_lost:
             cursor = walk.begin(keep(cursor), listed.now, ())
             continue
-        seen |= set(page.ids)
+        ids_read |= set(page.ids)
         step = walk.advance(keep(cursor), page, listed.now)
         if step.is_done:
             assert RUN not in step.cursor
-            return step, seen
+            return step, ids_read
         cursor = step.cursor
     pytest.fail("the walk never ends")
 
@@ -117,8 +117,8 @@ def test_every_order_that_stays_is_found_by_new_orders(
     listed, cursor, known = Listed(size=size), {}, set[str]()
     for events in runs:
         before = {row[0] for row in listed.rows if row[1] > listed.now - timedelta(days=20)}
-        step, seen = run(NEW, listed, cursor, list(events))
-        known |= seen
+        step, ids_read = run(NEW, listed, cursor, list(events))
+        known |= ids_read
         assert before & listed.ids() <= known
         cursor = keep(step.cursor)
 
@@ -129,8 +129,8 @@ def test_history_holds_every_order_that_was_there_when_it_began_and_still_is(
 ) -> None:
     listed = Listed(size=size)
     before = listed.ids()
-    step, seen = run(HISTORY, listed, {}, events)
-    assert before & listed.ids() <= seen
+    step, ids_read = run(HISTORY, listed, {}, events)
+    assert before & listed.ids() <= ids_read
     assert step.cursor == {}
 
 
@@ -140,8 +140,8 @@ def test_a_product_that_stays_is_never_called_gone(
 ) -> None:
     listed = Listed(size=size)
     before, begun_at = listed.ids(), listed.now
-    step, seen = run(LISTINGS, listed, {}, events)
-    assert before & listed.ids() <= seen
+    step, ids_read = run(LISTINGS, listed, {}, events)
+    assert before & listed.ids() <= ids_read
     assert step.gone_since == begun_at
 
 
@@ -155,27 +155,27 @@ def test_an_order_that_shows_up_late_is_found_by_the_overlap(
 ) -> None:
     listed, cursor, known = Listed(size=size, gap=timedelta(minutes=1)), {}, set[str]()
     for minutes, amount in zip(late, amounts, strict=False):
-        step, seen = run(NEW, listed, cursor, [(amount, [], False)])
-        cursor, known = keep(step.cursor), known | seen
+        step, ids_read = run(NEW, listed, cursor, [(amount, [], False)])
+        cursor, known = keep(step.cursor), known | ids_read
         listed.come(1, late=timedelta(minutes=minutes))
-    _, seen = run(NEW, listed, cursor, [])
-    assert listed.ids() <= known | seen
+    _, ids_read = run(NEW, listed, cursor, [])
+    assert listed.ids() <= known | ids_read
 
 
 def test_a_quiet_shop_costs_one_page() -> None:
     listed = Listed(size=40)
     step, _ = run(NEW, listed, {}, [])
-    listed.asked.clear()
+    listed.requests.clear()
     run(NEW, listed, step.cursor, [])
-    assert [ask.values for ask in listed.asked] == [{"page": 1, "limit": 10}]
+    assert [ask.values for ask in listed.requests] == [{"page": 1, "limit": 10}]
 
 
 def test_a_first_run_goes_back_a_month_and_leaves_the_rest_to_the_backfill() -> None:
     listed = Listed(size=100)
     listed.now += FIRST_REACH
     listed.come(15)
-    _, seen = run(NEW, listed, {}, [])
-    assert 15 <= len(seen) < 50
+    _, ids_read = run(NEW, listed, {}, [])
+    assert 15 <= len(ids_read) < 50
 
 
 def test_the_boundary_moves_only_when_a_run_has_ended_whole() -> None:
@@ -196,13 +196,13 @@ def test_the_boundary_moves_only_when_a_run_has_ended_whole() -> None:
 
 def test_wanted_orders_are_read_one_by_one_before_the_list() -> None:
     listed = Listed(size=3)
-    step, seen = run(NEW, listed, {}, [], wanted=("row 1", "gone", "row 1"))
-    assert [(ask.what, ask.values.get("id")) for ask in listed.asked] == [
+    step, ids_read = run(NEW, listed, {}, [], wanted=("row 1", "gone", "row 1"))
+    assert [(ask.what, ask.values.get("id")) for ask in listed.requests] == [
         ("order", "row 1"),
         ("order", "gone"),
         ("orders", None),
     ]
-    assert seen == listed.ids()
+    assert ids_read == listed.ids()
     assert step.is_done
 
 
@@ -224,8 +224,8 @@ def test_an_order_from_the_future_hides_nothing() -> None:
     assert step.cursor["boundary"] == listed.now.isoformat()
     del listed.rows[0]
     listed.come(30)
-    _, seen = run(NEW, listed, step.cursor, [])
-    assert listed.ids() - seen <= {f"row {number}" for number in range(5)}
+    _, ids_read = run(NEW, listed, step.cursor, [])
+    assert listed.ids() - ids_read <= {f"row {number}" for number in range(5)}
 
 
 def test_the_walk_goes_back_as_far_as_the_list_has_shrunk() -> None:
@@ -257,6 +257,6 @@ def test_open_orders_are_looked_at_again_by_new_orders_alone(
 
 
 @pytest.mark.parametrize("kind", (DataKind.PAYMENTS, DataKind.CUSTOMERS))
-def test_what_printify_does_not_tell_has_no_walk(kind: DataKind) -> None:
+def test_kinds_that_printify_lacks_have_no_paginator(kind: DataKind) -> None:
     with pytest.raises(AssertionError, match="Printify has no"):
         paginator_of(kind, is_backfill=False)

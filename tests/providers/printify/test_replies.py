@@ -1,7 +1,8 @@
-"""Printify's replies, whatever is in them: rows that make no sense are kept, pages are refused."""
+"""Printify's replies, whatever they hold: bad rows are set aside, bad pages are refused."""
 
 import contextlib
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -14,10 +15,10 @@ from headway.core.accounts.pagination import Page
 from headway.core.accounts.warehouse import Order
 from headway.errors import UnreadableError
 from headway.providers.printify.replies import (
+    read_message,
     read_order,
     read_orders,
     read_products,
-    read_said,
     read_shops,
 )
 
@@ -111,11 +112,11 @@ def test_a_line_without_a_retail_price_shows_its_cost() -> None:
     assert line.price == Decimal("9.00")
 
 
-def test_lines_and_shipments_of_one_kind_are_told_apart() -> None:
+def test_lines_and_shipments_of_one_kind_have_different_ids() -> None:
     shipment = {"carrier": "dhl", "number": ""}
     read = order(line_items=[LINE, LINE, LINE], shipments=[shipment, shipment])
     assert [line.external_id for line in read.line_items] == ["p1:7", "p1:7:2", "p1:7:3"]
-    assert [each.external_id for each in read.shipments] == ["dhl:", "dhl::2"]
+    assert [shipment.external_id for shipment in read.shipments] == ["dhl:", "dhl::2"]
 
 
 @pytest.mark.parametrize(
@@ -188,36 +189,73 @@ def test_a_listing_has_the_state_of_its_product(changes: dict[str, Any], state: 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     (
-        ({"status": None}, "no status"),
-        ({"total_price": "4400"}, "no usable total_price"),
-        ({"total_price": 44.5}, "no usable total_price"),
-        ({"total_tax": -1}, "no usable total_tax"),
-        ({"total_shipping": True}, "no usable total_shipping"),
-        ({"created_at": "yesterday"}, "no usable created_at"),
-        ({"line_items": None}, "no list line_items"),
-        ({"line_items": [3]}, "no list line_items"),
-        ({"line_items": [{**LINE, "quantity": "two"}]}, "no usable quantity"),
-        ({"line_items": [{**LINE, "product_id": ""}]}, "no product_id"),
-        ({"metadata": {"shop_order_label": []}}, "no shop_order_label"),
+        ({"status": None}, "status is null"),
+        ({"total_price": "4400"}, 'total_price is "4400"'),
+        ({"total_price": 44.5}, "total_price is 44.5"),
+        ({"total_tax": -1}, "total_tax is -1"),
+        ({"total_shipping": True}, "total_shipping is true"),
+        ({"created_at": "yesterday"}, 'created_at is "yesterday"'),
+        ({"created_at": "9999-12-31T23:59:59-12:00"}, 'created_at is "9999-12-31T23:59:59-12:00"'),
+        ({"created_at": "1969-12-31T23:59:59Z"}, 'created_at is "1969-12-31T23:59:59Z"'),
+        ({"line_items": None}, "line_items is null"),
+        ({"line_items": [3]}, "line_items.0 is 3"),
+        ({"line_items": [LINE, {**LINE, "quantity": "two"}]}, 'line_items.1.quantity is "two"'),
+        ({"line_items": [{**LINE, "product_id": ""}]}, 'line_items.0.product_id is ""'),
+        ({"line_items": [{**LINE, "cost": None, "metadata": {}}]}, "cost is missing"),
+        ({"metadata": {"shop_order_label": []}}, "metadata.shop_order_label is []"),
     ),
 )
 def test_a_bad_row_is_kept_in_printifys_words_and_the_others_are_read(
     changes: dict[str, Any], reason: str
 ) -> None:
     bad = {**ORDER, **changes}
-    read = orders({**ORDER, "id": "good"}, bad)
-    assert [each.external_id for each in read.records.orders] == ["good"]
+    read = orders({**ORDER, "id": "first"}, bad, {**ORDER, "id": "last"})
+    assert [row.external_id for row in read.records.orders] == ["first", "last"]
     [kept] = read.records.unreadable
     assert (kept.kind, kept.external_id, kept.reason) == ("orders", ORDER["id"], reason)
     assert kept.raw == bad
-    assert read.ids == ("good", ORDER["id"])
+    assert read.ids == ("first", ORDER["id"], "last")
 
 
 @pytest.mark.parametrize("row", (None, 7, "x", [], {**ORDER, "status": "a\x00b"}, {"a": "\ud800"}))
-def test_a_row_that_no_table_takes_is_kept_as_text(row: Any) -> None:
+def test_a_row_that_no_table_takes_is_kept_without_what_cannot_be_stored(row: Any) -> None:
     [kept] = orders(row).records.unreadable
-    assert json.loads(kept.raw["text"]) == row
-    assert len(kept.external_id) == 32
+    clean = json.loads(json.dumps(row).replace("\\u0000", "?").replace("\\ud800", "?"))
+    assert kept.raw == (clean if isinstance(row, dict) else {"row": row})
+    has_id = isinstance(row, dict) and "id" in row
+    assert (
+        kept.external_id == ORDER["id"]
+        if has_id
+        else re.fullmatch(r"\?[0-9a-f]{16}", kept.external_id)
+    )
+
+
+def test_an_order_with_nulls_and_whole_floats_is_read() -> None:
+    line = {**LINE, "product_id": None}
+    read = order(total_tax=None, total_shipping=None, total_price=4400.0, line_items=[line, line])
+    assert (read.total, read.shipping, read.tax) == (Decimal("44.00"), None, None)
+    assert [(item.external_id, item.listing_id) for item in read.line_items] == [
+        (":7", None),
+        (":7:2", None),
+    ]
+
+
+def test_a_bad_product_in_the_middle_of_a_page_costs_only_itself() -> None:
+    rows = [{**PRODUCT, "id": "p0"}, {**PRODUCT, "title": ["x"]}, {**PRODUCT, "id": "p2"}]
+    read = read_products(page(*rows), limit=50)
+    assert [listing.external_id for listing in read.records.listings] == ["p0:7", "p2:7"]
+    [kept] = read.records.unreadable
+    assert (kept.kind, kept.external_id, kept.reason) == ("listings", "p1", 'title is ["x"]')
+    assert read.ids == ("p0", "p1", "p2")
+
+
+def test_a_number_of_ten_thousand_digits_costs_only_its_row() -> None:
+    body = page(ORDER, {**ORDER, "id": "huge", "total_price": "HUGE"}, {**ORDER, "id": "last"})
+    read = read_orders(body.replace(b'"HUGE"', b"9" * 10_000), limit=10, now=NOW)
+    assert [row.external_id for row in read.records.orders] == [ORDER["id"], "last"]
+    [kept] = read.records.unreadable
+    assert kept.external_id == "huge"
+    assert kept.reason.startswith('total_price is "999')
 
 
 def test_a_text_that_only_speaks_of_nul_is_no_nul() -> None:
@@ -262,7 +300,7 @@ def test_what_is_no_order_is_refused(body: bytes) -> None:
         read_order(body, now=NOW)
 
 
-def test_a_page_tells_where_the_next_one_is() -> None:
+def test_a_page_refers_to_the_next_one() -> None:
     assert orders(ORDER, current_page=2, last_page=5).next == "3"
     assert orders(ORDER, current_page=5, last_page=5).next is None
     assert orders(current_page=2, last_page=5).next is None
@@ -277,7 +315,7 @@ def test_stamps_and_ids_are_of_the_rows_as_they_stood() -> None:
 
 def test_an_order_that_is_on_a_page_twice_is_read_once() -> None:
     read = orders(ORDER, {**ORDER, "status": "pending"})
-    assert [each.status for each in read.records.orders] == ["fulfilled"]
+    assert [row.status for row in read.records.orders] == ["fulfilled"]
 
 
 def test_the_smallest_shop_stands_for_the_account() -> None:
@@ -294,7 +332,7 @@ def test_the_smallest_shop_stands_for_the_account() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     (
         (b'{"message":"Not found.","errors":{"reason":"No order"}}', "Not found.: No order"),
         (b'{"message":"No\\nway"}', "No way"),
@@ -303,8 +341,8 @@ def test_the_smallest_shop_stands_for_the_account() -> None:
         (b"3", "3"),
     ),
 )
-def test_an_error_reply_is_told_in_one_line(body: bytes, said: str) -> None:
-    assert read_said(body) == said
+def test_an_error_reply_is_shown_in_one_line(body: bytes, message: str) -> None:
+    assert read_message(body) == message
 
 
 @given(

@@ -6,19 +6,20 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headway.clock import Clock
-from headway.core.accounts.jobs import Account, DataKind, PlatformName
+from headway.core.accounts.jobs import Account, DataKind
 from headway.core.accounts.pagination import RUN, Page, PageRequest, PageStep
 from headway.core.accounts.warehouse import Order, Unreadable
 from headway.core.catalog.listings import SellerId
 from headway.providers.shopify.pagination import paginator_of
 from headway.providers.shopify.platform import ShopifyPlatform
 from headway.providers.vault import Vault
+from headway_lab.platforms import SHOPIFY
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
 DOMAIN = "one.myshopify.com"
-ACCOUNT = Account(id="1", user_id=SellerId("seller"), platform=PlatformName.SHOPIFY, shop=DOMAIN)
+ACCOUNT = Account(id="1", user_id=SellerId("seller"), platform=SHOPIFY, shop=DOMAIN)
 PARTS = {"line_items": "line_items", "shipments": "shipments", "refunds": "refunds"}
 
 
@@ -41,7 +42,7 @@ class Warehouse:
             for record in getattr(page.records, table):
                 row = asdict(record)
                 self.tables[table][row.pop("external_id")] = row
-        self.seen_at |= {each.external_id: now for each in page.records.listings}
+        self.seen_at |= {listing.external_id: now for listing in page.records.listings}
         self.odd += page.records.unreadable
         if step.gone_since is not None:
             for gone in [key for key, at in self.seen_at.items() if at < step.gone_since]:
@@ -52,8 +53,8 @@ class Warehouse:
         own = row.pop("external_id")
         for table, name in PARTS.items():
             parts = row.pop(name)
-            kept = {key: each for key, each in self.tables[table].items() if key[0] != own}
-            self.tables[table] = kept | {(own, each.pop("external_id")): each for each in parts}
+            kept = {key: row for key, row in self.tables[table].items() if key[0] != own}
+            self.tables[table] = kept | {(own, part.pop("external_id")): part for part in parts}
         self.tables["orders"][own] = row
 
 
@@ -66,7 +67,7 @@ class Counter:
     clock: Clock
     warehouse: Warehouse = field(default_factory=Warehouse)
     cursors: dict[Any, Any] = field(default_factory=dict)
-    asked: list[PageRequest] = field(default_factory=list)
+    requests: list[PageRequest] = field(default_factory=list)
 
     def pull(
         self, kind: DataKind, *, is_backfill: bool = False, wanted: Sequence[str] = ()
@@ -76,7 +77,7 @@ class Counter:
         cursor = walk.begin(self.cursors.get((kind, is_backfill), {}), self.clock.now(), wanted)
         while True:
             ask = walk.ask(cursor)
-            self.asked.append(ask)
+            self.requests.append(ask)
             page = self.account.read(ask)
             cost = self.account.cost
             assert cost is not None
@@ -94,9 +95,9 @@ class Counter:
         for kind in (DataKind.ORDERS, DataKind.LISTINGS, DataKind.CUSTOMERS):
             self.pull(kind)
 
-    def differences(self, **given: Any) -> dict[str, Any]:
+    def differences(self, **values: Any) -> dict[str, Any]:
         """Return where the warehouse differs from what the shop holds."""
-        truth = self.shops.truth(DOMAIN, **given)
+        truth = self.shops.truth(DOMAIN, **values)
         return {
             f"{table} {key}": (rows.get(key), truth[table].get(key))
             for table, rows in self.warehouse.tables.items()

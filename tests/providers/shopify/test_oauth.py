@@ -25,8 +25,8 @@ ONE, TWO = "one.myshopify.com", "two.myshopify.com"
 ACCESS = ShopAccess(client_id="sim-app", client_secret="hush-app-secret")
 
 
-class Desk:
-    """The simulated shops, with the desk where codes are changed for tokens."""
+class OAuthServer:
+    """The simulated shops, with the address where codes are exchanged for tokens."""
 
     def __init__(self, clock: VirtualClock) -> None:
         setups = [ShopSetup(domain=ONE), ShopSetup(domain=TWO)]
@@ -61,17 +61,17 @@ class Desk:
 
 
 @pytest.fixture
-def operations(clock: VirtualClock) -> Desk:
-    return Desk(clock)
+def server(clock: VirtualClock) -> OAuthServer:
+    return OAuthServer(clock)
 
 
-def exchange(operations: Desk, code: str = "good") -> object:
-    return operations.consent().exchange(code, redirect_uri="https://x", verifier="v", shop=ONE)
+def exchange(server: OAuthServer, code: str = "good") -> object:
+    return server.consent().exchange(code, redirect_uri="https://x", verifier="v", shop=ONE)
 
 
-def test_a_merchant_is_sent_to_the_page_of_that_shop(operations: Desk) -> None:
+def test_a_merchant_is_sent_to_the_page_of_that_shop(server: OAuthServer) -> None:
     url = urlsplit(
-        operations.consent().url(redirect_uri="https://x/back", state="s", challenge="c", shop=ONE)
+        server.consent().url(redirect_uri="https://x/back", state="s", challenge="c", shop=ONE)
     )
     assert url.path == f"/{ONE}/admin/oauth/authorize"
     assert parse_qs(url.query) == {
@@ -82,10 +82,12 @@ def test_a_merchant_is_sent_to_the_page_of_that_shop(operations: Desk) -> None:
     }
 
 
-def test_a_code_becomes_a_pair_that_rotates_and_the_shop_tells_its_name(operations: Desk) -> None:
-    consent = operations.consent()
+def test_a_code_becomes_a_pair_that_rotates_and_the_shop_returns_its_name(
+    server: OAuthServer,
+) -> None:
+    consent = server.consent()
     grant = consent.exchange("good", redirect_uri="https://x", verifier="v", shop=ONE)
-    assert operations.forms == [
+    assert server.forms == [
         {
             "client_id": ["sim-app"],
             "client_secret": ["hush-app-secret"],
@@ -94,19 +96,19 @@ def test_a_code_becomes_a_pair_that_rotates_and_the_shop_tells_its_name(operatio
         }
     ]
     assert grant.refresh == "shprt_1"
-    assert grant.access_until == operations.clock.now() + timedelta(hours=1)
-    found = consent.find_shop(grant, shop=ONE)
-    assert found.shop == ONE
-    assert consent.find_title(grant, found)
-    assert consent.limit_key(found) == shop_limit_key("sim-app", ONE)
-    assert [each.key for each in consent.resources(ONE)] == [shop_limit_key("sim-app", ONE)]
+    assert grant.access_until == server.clock.now() + timedelta(hours=1)
+    shop_found = consent.find_shop(grant, shop=ONE)
+    assert shop_found.shop == ONE
+    assert consent.find_title(grant, shop_found)
+    assert consent.limit_key(shop_found) == shop_limit_key("sim-app", ONE)
+    assert [resource.key for resource in consent.resources(ONE)] == [shop_limit_key("sim-app", ONE)]
 
 
-def test_a_code_is_good_once_and_the_secret_is_not_shown(operations: Desk) -> None:
-    exchange(operations)
+def test_a_code_is_good_once_and_the_secret_is_not_shown(server: OAuthServer) -> None:
+    exchange(server)
     with pytest.raises(PermanentError, match="refuses the code") as raised:
-        exchange(operations)
-    assert "hush" not in str(raised.value) + repr(operations.consent())
+        exchange(server)
+    assert "hush" not in str(raised.value) + repr(server.consent())
 
 
 @pytest.mark.parametrize(
@@ -117,27 +119,25 @@ def test_a_code_is_good_once_and_the_secret_is_not_shown(operations: Desk) -> No
         (json_reply({"data": {"shop": None}}), UnreadableError),
     ),
 )
-def test_what_shopify_spoils_is_told_as_its_own(
-    operations: Desk, spoil: SimReply, error: type[Exception]
+def test_a_failure_of_shopify_raises_shopifys_error(
+    server: OAuthServer, spoil: SimReply, error: type[Exception]
 ) -> None:
-    consent = operations.consent()
+    consent = server.consent()
     grant = consent.exchange("good", redirect_uri="https://x", verifier="v", shop=ONE)
-    operations.spoil = spoil
+    server.spoil = spoil
     with pytest.raises(error):
         consent.find_shop(grant, shop=ONE)
 
 
-def test_a_token_of_another_shop_is_not_taken_for_this_one(operations: Desk) -> None:
-    consent = operations.consent()
+def test_a_token_of_another_shop_is_not_taken_for_this_one(server: OAuthServer) -> None:
+    consent = server.consent()
     grant = consent.exchange("good", redirect_uri="https://x", verifier="v", shop=ONE)
-    operations.spoil = json_reply({"data": {"shop": {"name": "Two", "myshopifyDomain": TWO}}})
+    server.spoil = json_reply({"data": {"shop": {"name": "Two", "myshopifyDomain": TWO}}})
     with pytest.raises(NotFoundError, match=f"into {TWO}, and not into {ONE}"):
         consent.find_shop(grant, shop=ONE)
 
 
-def test_an_app_without_a_name_or_a_secret_sends_nobody_anywhere(operations: Desk) -> None:
+def test_an_app_without_a_name_or_a_secret_sends_nobody_anywhere(server: OAuthServer) -> None:
     for access in (ShopAccess(), ShopAccess(client_id="sim-app")):
         with pytest.raises(ConfigError, match="HEADWAY_SHOPIFY_CLIENT_SECRET"):
-            operations.consent(access).url(
-                redirect_uri="https://x", state="s", challenge="c", shop=ONE
-            )
+            server.consent(access).url(redirect_uri="https://x", state="s", challenge="c", shop=ONE)

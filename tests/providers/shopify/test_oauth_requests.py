@@ -33,12 +33,12 @@ def shops(clock: VirtualClock) -> ShopifySimulator:
     return ShopifySimulator(clock, shops=[ShopSetup(domain=DOMAIN)])
 
 
-def change(shops: Any, clock: VirtualClock, code: str, **given: Any) -> Any:
-    handle = given.pop("handle", shops.handle)
+def change(shops: Any, clock: VirtualClock, code: str, **values: Any) -> Any:
+    handle = values.pop("handle", shops.handle)
     return exchange_code(
         DOMAIN,
         code,
-        **{"access": APP, **given},
+        **{"access": APP, **values},
         clock=clock,
         url="http://shops.test/{shop}",
         transport=SimTransport(handle, clock),
@@ -99,7 +99,9 @@ def test_a_token_that_comes_alone_never_dies(shops: ShopifySimulator, clock: Vir
     assert (grant.access, grant.refresh, grant.access_until) == ("shpat_1", None, NEVER)
 
 
-def test_a_wrong_secret_is_told_and_not_shown(shops: ShopifySimulator, clock: VirtualClock) -> None:
+def test_a_wrong_secret_is_reported_and_not_shown(
+    shops: ShopifySimulator, clock: VirtualClock
+) -> None:
     code = shops.consent(DOMAIN, "s")["code"]
     wrong = ShopAccess(client_id="sim-app", client_secret="hush-hush-hush")
     with pytest.raises(PermanentError, match="HEADWAY_SHOPIFY_CLIENT_ID") as caught:

@@ -28,25 +28,25 @@ class PaperShop:
     lag: timedelta = timedelta(0)
     now: datetime = START
     changes: dict[str, list[datetime]] = field(default_factory=dict)
-    seen: dict[str, datetime] = field(default_factory=dict)
+    read_at: dict[str, datetime] = field(default_factory=dict)
     life: int = 0
-    asked: list[PageRequest] = field(default_factory=list)
+    requests: list[PageRequest] = field(default_factory=list)
 
     def change(self, row: int) -> None:
         self.changes.setdefault(str(row), []).append(self.now)
 
     def places(self) -> list[tuple[datetime, str]]:
         known = {
-            row: [each for each in stamps if each <= self.now - self.lag * (int(row) % 3) / 2]
+            row: [stamp for stamp in stamps if stamp <= self.now - self.lag * (int(row) % 3) / 2]
             for row, stamps in self.changes.items()
         }
         return sorted((stamps[-1], row) for row, stamps in known.items() if stamps)
 
     def read(self, ask: PageRequest) -> Page:
-        self.asked.append(ask)
+        self.requests.append(ask)
         if ask.what.endswith("_by_id"):
             ids = ask.values["ids"]
-            there = [each for each in ids if each in self.changes]
+            there = [name for name in ids if name in self.changes]
             return self._page(there, None, missing=tuple(set(ids) - set(there)))
         since = datetime.fromisoformat(ask.values["since"])
         if ask.what == "customers":
@@ -59,7 +59,9 @@ class PaperShop:
             stamp, row = after.partition(" ")[2].split("|")
             passed = (datetime.fromisoformat(stamp), row)
         rows = [
-            each for each in self.places() if each[0] >= since and (passed is None or each > passed)
+            place
+            for place in self.places()
+            if place[0] >= since and (passed is None or place > passed)
         ]
         cursor = (
             f"{self.life} {rows[PAGE - 1][0].isoformat()}|{rows[PAGE - 1][1]}"
@@ -70,12 +72,12 @@ class PaperShop:
 
     def _page(self, ids: Sequence[str], cursor: str | None, missing: tuple[str, ...] = ()) -> Page:
         for row in ids:
-            self.seen[row] = self.changes[row][-1]
+            self.read_at[row] = self.changes[row][-1]
         stamps = tuple(self.changes[row][-1] for row in ids)
         return Page(ids=tuple(ids), stamps=stamps, next=cursor, missing=missing)
 
     def lacks(self) -> set[str]:
-        return {row for row, stamps in self.changes.items() if self.seen.get(row) != stamps[-1]}
+        return {row for row, stamps in self.changes.items() if self.read_at.get(row) != stamps[-1]}
 
 
 def run_whole(walk: Paginator, shop: Any, cursor: Any, wanted: Sequence[str] = ()) -> Any:
@@ -158,8 +160,8 @@ def test_wanted_rows_are_read_first_many_at_once_and_each_once() -> None:
     wanted = [f"gid://shopify/Order/{number}" for number in range(20)] + ["3", "99"]
     shop.change(3)
     run_whole(walk, shop, {}, wanted)
-    assert [each.what for each in shop.asked] == ["orders_by_id", "orders_by_id", "orders"]
-    assert [len(each.values["ids"]) for each in shop.asked[:2]] == [12, 9]
+    assert [request.what for request in shop.requests] == ["orders_by_id", "orders_by_id", "orders"]
+    assert [len(request.values["ids"]) for request in shop.requests[:2]] == [12, 9]
 
 
 def test_a_busy_shop_does_not_keep_one_run_for_ever() -> None:
@@ -188,7 +190,7 @@ def test_a_stamp_from_the_future_does_not_move_the_start_of_the_next_run_beyond_
     assert step.cursor["newest"] == (START - timedelta(days=1)).isoformat()
 
 
-def test_a_list_that_grows_too_long_for_the_platform_begins_anew_at_its_stamp() -> None:
+def test_a_list_that_grows_too_long_for_the_platform_begins_again_at_its_stamp() -> None:
     walk = paginator_of(DataKind.ORDERS, is_backfill=False)
     cursor: Any = walk.begin({}, START, ())
     for number in range(100):
@@ -199,8 +201,8 @@ def test_a_list_that_grows_too_long_for_the_platform_begins_anew_at_its_stamp() 
     assert afters == (20 * 250, (START - timedelta(hours=1) + timedelta(seconds=79)).isoformat())
 
 
-def order_page(**given: Any) -> Page:
-    return Page(ids=("1", "2"), stamps=(START, START), **given)
+def order_page(**fields: Any) -> Page:
+    return Page(ids=("1", "2"), stamps=(START, START), **fields)
 
 
 def test_an_order_that_did_not_fit_is_read_to_its_end_before_the_list_goes_on() -> None:
@@ -292,7 +294,7 @@ def whole_walk(*pages: Page) -> Any:
     return step
 
 
-def test_the_first_walk_of_listings_is_whole_and_tells_what_is_gone() -> None:
+def test_the_first_walk_of_listings_is_whole_and_shows_what_is_gone() -> None:
     step = whole_walk(Page(ids=("5",), next="5"), Page(ids=("9",)))
     assert step.is_done
     assert step.gone_since == START
@@ -309,11 +311,11 @@ def test_a_whole_walk_with_a_row_that_made_no_sense_takes_nothing_for_gone() -> 
 def test_listings_are_walked_whole_once_a_day_and_by_change_in_between() -> None:
     walk = paginator_of(DataKind.LISTINGS, is_backfill=False)
     lasting = {"newest": START.isoformat(), "whole_at": START.isoformat()}
-    asked = [
+    requests = [
         walk.ask(walk.begin(lasting, START + timedelta(hours=hours), ())).what
         for hours in (1, 23, 24)
     ]
-    assert asked == ["products", "products", "variants"]
+    assert requests == ["products", "products", "variants"]
 
 
 def test_a_wanted_product_that_is_gone_makes_the_walk_whole() -> None:

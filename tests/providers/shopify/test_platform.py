@@ -142,12 +142,12 @@ def test_an_order_of_very_many_positions_is_read_to_its_end(counter: Counter) ->
         counter.shops.fulfil(DOMAIN, own, is_whole=False)
     counter.clock.sleep(60)
     counter.pull(DataKind.ORDERS)
-    assert [each.what for each in counter.asked] == ["orders", "order", "order", "order"]
+    assert [request.what for request in counter.requests] == ["orders", "order", "order", "order"]
     assert len(counter.warehouse.tables["line_items"]) == 450
     assert counter.differences() == {}
 
 
-def test_an_order_that_changes_between_its_pages_is_read_anew(counter: Counter) -> None:
+def test_an_order_that_changes_between_its_pages_is_read_again(counter: Counter) -> None:
     own = counter.shops.place_order(DOMAIN, [(f"S{number}", 1) for number in range(250)])
     first = counter.account.read(PageRequest(what="order", values={"id": own, "next": None}))
     assert first.records.orders == ()
@@ -157,7 +157,7 @@ def test_an_order_that_changes_between_its_pages_is_read_anew(counter: Counter) 
     assert (second.cut, second.next, second.records.orders) == ((own,), None, ())
 
 
-def test_wanted_orders_come_first_and_those_that_are_gone_are_told(counter: Counter) -> None:
+def test_wanted_orders_come_first_and_those_that_are_gone_are_missing(counter: Counter) -> None:
     own = counter.shops.place_order(DOMAIN, [("S1", 1)])
     page = counter.account.read(PageRequest(what="orders_by_id", values={"ids": [own, "99999999"]}))
     assert (page.ids, page.missing) == ((own,), ("99999999",))
@@ -183,7 +183,7 @@ def test_all_customers_of_old_are_pulled(counter: Counter) -> None:
     for number in range(600):
         counter.shops.add_customer(DOMAIN, f"B{number}", country="")
     counter.pull(DataKind.CUSTOMERS, is_backfill=True)
-    assert len(counter.asked) == 3
+    assert len(counter.requests) == 3
     assert counter.differences() == {}
 
 
@@ -195,9 +195,9 @@ def test_a_product_with_more_variants_than_a_page_is_read_to_its_end(counter: Co
         shelves.add_variant(ids.product, f"S{number}", options=(("Size", str(number)),))
     counter.clock.sleep(60)
     counter.pull(DataKind.LISTINGS)
-    assert [each.what for each in counter.asked[1:]] == ["products", "product", "product"]
+    assert [request.what for request in counter.requests[1:]] == ["products", "product", "product"]
     assert counter.differences() == {}
-    titles = {each["title"] for each in counter.warehouse.tables["listings"].values()}
+    titles = {row["title"] for row in counter.warehouse.tables["listings"].values()}
     assert {"Shirt", "Shirt - 1", "Shirt - 319"} <= titles
 
 
@@ -224,14 +224,14 @@ def test_what_an_order_brought_the_seller_is_the_sum_of_its_payments(counter: Co
     counter.clock.sleep(60)
     counter.pull(DataKind.ORDERS)
     payments = counter.warehouse.tables["payments"].values()
-    assert [(each["kind"], each["amount"]) for each in payments] == [
+    assert [(payment["kind"], payment["amount"]) for payment in payments] == [
         ("authorization", Decimal(0)),
         ("capture", Decimal("34.90")),
         ("refund", Decimal("-4.90")),
     ]
 
 
-def test_a_cursor_that_the_shop_does_not_know_any_more_is_told(counter: Counter) -> None:
+def test_a_cursor_that_the_shop_no_longer_knows_is_reported(counter: Counter) -> None:
     values = {"field": "updated_at", "since": START.isoformat(), "after": "nonsense"}
     assert counter.account.read(PageRequest(what="orders", values=values)).next == STALE
 
@@ -241,7 +241,7 @@ ORDERS = PageRequest(
 )
 
 
-def test_a_search_tells_instants_as_the_platform_does() -> None:
+def test_a_search_writes_instants_as_the_platform_does() -> None:
     values = {
         "field": "created_at",
         "since": "2026-01-01T01:00:00.123456+01:00",
@@ -256,13 +256,13 @@ def test_a_search_tells_instants_as_the_platform_does() -> None:
 def test_the_bucket_is_the_one_that_writing_uses(counter: Counter) -> None:
     assert counter.account.keys == (SCOPE,)
     assert counter.account.day_key is None
-    assert counter.account.seen == {}
+    assert counter.account.observations == {}
     counter.account.read(ORDERS)
-    seen = counter.account.seen[SCOPE]
-    assert (seen.capacity, seen.restore_per_s) == (2000, 100)
+    observation = counter.account.observations[SCOPE]
+    assert (observation.capacity, observation.restore_per_s) == (2000, 100)
 
 
-def test_a_throttled_read_is_told_with_how_long_to_wait(open_counter: Open) -> None:
+def test_a_throttled_read_carries_the_time_to_wait(open_counter: Open) -> None:
     counter = open_counter(faults=ShopFaultPlan(rates={"throttle": 1.0}))
     with pytest.raises(ThrottledError) as caught:
         counter.account.read(ORDERS)
@@ -270,7 +270,7 @@ def test_a_throttled_read_is_told_with_how_long_to_wait(open_counter: Open) -> N
 
 
 def test_a_missing_scope_is_named(open_counter: Open) -> None:
-    counter = open_counter(scopes=[each for each in SCOPES if each != "read_customers"])
+    counter = open_counter(scopes=[scope for scope in SCOPES if scope != "read_customers"])
     with pytest.raises(PermanentError, match="grant the app read_customers, then connect"):
         counter.account.read(PageRequest(what="all_customers", values={"above": "0"}))
 
@@ -288,8 +288,8 @@ def spoiled(spoil: Spoil) -> Any:
     """Wrap a handler so that its answers are spoiled on the way."""
 
     def wrap(handle: Any) -> Any:
-        def answer(*given: Any) -> SimReply:
-            reply = handle(*given)
+        def answer(*request: Any) -> SimReply:
+            reply = handle(*request)
             body = json.loads(reply.body)
             spoil(body)
             return json_reply(body, headers={"X-Shopify-API-Version": "2026-04"})
@@ -314,16 +314,29 @@ ROW = ("data", "orders", "nodes", 1)
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     (
-        (set_in(*ROW, "totalPriceSet", to=None), "no totalPriceSet"),
-        (set_in(*ROW, "totalPriceSet", "shopMoney", "amount", to="1e9"), "no usable amount"),
-        (set_in(*ROW, "totalPriceSet", "shopMoney", "amount", to=12.5), "no amount"),
-        (set_in(*ROW, "processedAt", to="yesterday"), "no usable processedAt"),
-        (set_in(*ROW, "processedAt", to="2026-01-01T00:00:00"), "no usable processedAt"),
-        (set_in(*ROW, "lineItems", "nodes", 0, "quantity", to="2"), "no usable quantity"),
-        (set_in(*ROW, "transactions", to={}), "no list of transactions"),
-        (set_in(*ROW, "customer", to={"id": "1"}), "no usable id"),
-        (set_in(*ROW, "id", to=None), "no usable id"),
-        (set_in(*ROW, to="nonsense"), "no usable id"),
+        (set_in(*ROW, "totalPriceSet", to=None), "totalPriceSet is null"),
+        (
+            set_in(*ROW, "totalPriceSet", "shopMoney", "amount", to="1e9"),
+            'totalPriceSet is {"shopMoney": {"amount": "1e9"',
+        ),
+        (
+            set_in(*ROW, "totalPriceSet", "shopMoney", "amount", to=12.5),
+            'totalPriceSet is {"shopMoney": {"amount": 12.5',
+        ),
+        (set_in(*ROW, "processedAt", to="yesterday"), 'processedAt is "yesterday"'),
+        (set_in(*ROW, "processedAt", to="9999-12-31T23:59:59-12:00"), "processedAt is"),
+        (set_in(*ROW, "processedAt", to="1969-12-31T23:59:59Z"), "processedAt is"),
+        (set_in(*ROW, "name", to="nul\0"), "name is"),
+        (set_in(*ROW, "name", to="half \ud800"), "name is"),
+        (set_in(*ROW, "processedAt", to="2026-01-01T00:00:00"), "processedAt is"),
+        (
+            set_in(*ROW, "lineItems", "nodes", 0, "quantity", to="2"),
+            'lineItems.nodes.0.quantity is "2"',
+        ),
+        (set_in(*ROW, "transactions", to={}), "transactions is {}"),
+        (set_in(*ROW, "customer", to={"id": "1"}), 'customer is {"id": "1"}'),
+        (set_in(*ROW, "id", to=None), "id is null"),
+        (set_in(*ROW, to="nonsense"), 'the row is "nonsense"'),
     ),
 )
 def test_a_row_that_makes_no_sense_is_kept_and_the_others_are_read(
@@ -332,12 +345,12 @@ def test_a_row_that_makes_no_sense_is_kept_and_the_others_are_read(
     counter = open_counter(wrap=spoiled(spoil), index_lag_s=0)
     ids = [counter.shops.place_order(DOMAIN, [("S1", 1)]) for _ in range(3)]
     page = counter.account.read(ORDERS)
-    assert [each.external_id for each in page.records.orders] == [ids[0], ids[2]]
+    assert [order.external_id for order in page.records.orders] == [ids[0], ids[2]]
     [odd] = page.records.unreadable
     assert reason in odd.reason
-    assert odd.external_id == ids[1] or odd.external_id.startswith("unknown-")
+    assert odd.external_id == ids[1] or odd.external_id.startswith("?")
     assert odd.raw
-    assert {each.order_id for each in page.records.payments} == {ids[0], ids[2]}
+    assert {payment.order_id for payment in page.records.payments} == {ids[0], ids[2]}
 
 
 PRODUCT = ("data", "products", "nodes", 1)
@@ -346,11 +359,11 @@ PRODUCT = ("data", "products", "nodes", 1)
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     (
-        (set_in(*PRODUCT, to=None), "no variants"),
-        (set_in(*PRODUCT, "variants", to={}), "no pageInfo"),
-        (set_in(*PRODUCT, "status", to=7), "no status"),
-        (set_in(*PRODUCT, "variants", "nodes", 0, to=None), "no title"),
-        (set_in(*PRODUCT, "variants", "nodes", 0, "price", to="free"), "no usable price"),
+        (set_in(*PRODUCT, to=None), "the row is null"),
+        (set_in(*PRODUCT, "variants", to={}), "variants.nodes is missing"),
+        (set_in(*PRODUCT, "status", to=7), "product.status is 7"),
+        (set_in(*PRODUCT, "variants", "nodes", 0, to=None), "id is missing"),
+        (set_in(*PRODUCT, "variants", "nodes", 0, "price", to="free"), 'price is "free"'),
     ),
 )
 def test_a_product_that_makes_no_sense_is_kept_and_the_others_are_read(
@@ -360,7 +373,7 @@ def test_a_product_that_makes_no_sense_is_kept_and_the_others_are_read(
     for sku in ("A", "B", "C"):
         counter.shops.seed_product(DOMAIN, sku)
     page = counter.account.read(replace(ORDERS, what="products"))
-    assert [each.sku for each in page.records.listings] == ["A", "C"]
+    assert [listing.sku for listing in page.records.listings] == ["A", "C"]
     [odd] = page.records.unreadable
     assert reason in odd.reason
 
@@ -398,7 +411,7 @@ def test_one_order_that_makes_no_sense_does_not_hold_up_the_walk(
     counter = open_counter(wrap=spoiled(spoil))
     own = counter.shops.place_order(DOMAIN, [("S1", 1)])
     page = counter.account.read(PageRequest(what="order", values={"id": own, "next": None}))
-    assert [each.external_id for each in page.records.unreadable] == [own]
+    assert [row.external_id for row in page.records.unreadable] == [own]
     assert (page.next, page.cut, page.records.orders) == (None, (), ())
 
 

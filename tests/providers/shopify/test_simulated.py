@@ -137,20 +137,20 @@ def test_the_locations_of_a_shop_are_found_by_name(stage: Stage) -> None:
 def test_a_sku_is_found_exactly_whatever_it_holds(stage: Stage) -> None:
     ids = stage.seed(ODD, price=Decimal("10.00"), quantities={"Dallas": 3})
     stage.seed("WF 1 2 K3 x y")
-    found = stage.shop.find([ODD, "WF1"], locations=2)
-    assert set(found.shown) == {ODD}
-    [shown] = found.shown[ODD]
+    variants = stage.shop.find([ODD, "WF1"], locations=2)
+    assert set(variants.shown) == {ODD}
+    [shown] = variants.shown[ODD]
     assert (shown.ids.variant, shown.price) == (ids.variant, Decimal("10.00"))
     assert shown.quantities == {stage.locations()[0]: 3}
-    assert found.unsure == frozenset()
+    assert variants.unsure == frozenset()
 
 
-def test_stock_is_set_and_an_unknown_stale_or_unstocked_item_is_told(stage: Stage) -> None:
+def test_stock_is_set_and_an_unknown_stale_or_unstocked_item_is_reported(stage: Stage) -> None:
     dallas, chicago = stage.locations()
     ids = stage.seed("A", quantities={"Dallas": 3})
     other = stage.seed("B", quantities={"Dallas": 3})
-    [said] = stage.shop.set_stock([stock(ids, dallas, 7, 3)], key="k1")
-    assert said.verdict is WriteVerdict.DONE
+    [result] = stage.shop.set_stock([stock(ids, dallas, 7, 3)], key="k1")
+    assert result.verdict is WriteVerdict.DONE
     shown = stage.see(ids)
     assert shown is not None
     assert shown.quantities == {dallas: 7}
@@ -160,8 +160,8 @@ def test_stock_is_set_and_an_unknown_stale_or_unstocked_item_is_told(stage: Stag
         (stock(ids, chicago, 8, None), WriteVerdict.UNSTOCKED),
     ):
         writes = [stock(other, dallas, 9, 3), wrong]
-        said = stage.shop.set_stock(writes, key=f"k {verdict}")
-        assert [each.verdict for each in said] == [WriteVerdict.AGAIN, verdict]
+        results = stage.shop.set_stock(writes, key=f"k {verdict}")
+        assert [result.verdict for result in results] == [WriteVerdict.AGAIN, verdict]
     assert stage.shops.shown(DOMAIN, "B").quantities["Dallas"] == 3
 
 
@@ -169,8 +169,8 @@ def test_a_write_sent_twice_with_one_key_is_done_once(stage: Stage) -> None:
     dallas, _ = stage.locations()
     ids = stage.seed("A", quantities={"Dallas": 3})
     for _ in range(2):
-        [said] = stage.shop.set_stock([stock(ids, dallas, 7, 3)], key="k1")
-        assert said.verdict is WriteVerdict.DONE
+        [result] = stage.shop.set_stock([stock(ids, dallas, 7, 3)], key="k1")
+        assert result.verdict is WriteVerdict.DONE
     assert stage.shops.double_writes() == []
     assert len(stage.shops.effects) == 1
 
@@ -189,8 +189,10 @@ def test_an_item_is_stocked_where_it_was_not(stage: Stage) -> None:
 
 def test_prices_are_set_each_by_itself(stage: Stage) -> None:
     first, second = stage.seed("A"), stage.seed("B")
-    said = stage.shop.set_prices([price(first, "11.00"), price(GONE, "1.00"), price(second, "12")])
-    assert [each.verdict for each in said] == [
+    results = stage.shop.set_prices(
+        [price(first, "11.00"), price(GONE, "1.00"), price(second, "12")]
+    )
+    assert [result.verdict for result in results] == [
         WriteVerdict.DONE,
         WriteVerdict.UNKNOWN,
         WriteVerdict.DONE,
@@ -204,14 +206,14 @@ def test_prices_are_set_each_by_itself(stage: Stage) -> None:
     )
 
 
-def test_a_status_is_set_and_a_product_that_is_gone_is_told(stage: Stage) -> None:
+def test_a_status_is_set_and_a_product_that_is_gone_is_reported(stage: Stage) -> None:
     ids = stage.seed("A")
     writes = [
-        StatusWrite(sku=Sku("A"), product=Gid(each.product), status=ProductStatus.DRAFT)
-        for each in (ids, GONE)
+        StatusWrite(sku=Sku("A"), product=Gid(listing.product), status=ProductStatus.DRAFT)
+        for listing in (ids, GONE)
     ]
-    said = stage.shop.set_status(writes)
-    assert [each.verdict for each in said] == [WriteVerdict.DONE, WriteVerdict.UNKNOWN]
+    results = stage.shop.set_status(writes)
+    assert [result.verdict for result in results] == [WriteVerdict.DONE, WriteVerdict.UNKNOWN]
     assert stage.shops.shown(DOMAIN, "A").status == "DRAFT"
 
 
@@ -247,23 +249,27 @@ def test_what_is_gone_is_read_as_gone(stage: Stage) -> None:
 
 def test_prices_in_bulk_are_uploaded_run_found_and_answered_line_by_line(stage: Stage) -> None:
     ids = [stage.seed(f"SKU {number}") for number in range(30)]
-    writes = [price(each, f"{20 + at}.00") for at, each in enumerate(ids)] + [price(GONE, "1.00")]
+    writes = [price(listing, f"{20 + at}.00") for at, listing in enumerate(ids)] + [
+        price(GONE, "1.00")
+    ]
     target = stage.shop.stage_upload("prices.jsonl")
     path = stage.shop.upload(target, price_lines(writes))
     assert path == target.path
     key = "123e4567-e89b-12d3-a456-426614174000"
     started = stage.shop.run_bulk(path, key=key)
     assert started is not None
-    found = stage.shop.find_bulk(key)
-    assert found is not None
-    assert (found.id, found.is_over) == (started, False)
+    operation = stage.shop.find_bulk(key)
+    assert operation is not None
+    assert (operation.id, operation.is_over) == (started, False)
     assert stage.shop.find_bulk("another-key") is None
     stage.clock.sleep(5)
     over = stage.shop.bulk_status(started)
     assert (over.status, over.is_over, over.count) == ("COMPLETED", True, 31)
     assert over.url is not None
-    said = stage.shop.bulk_result(over.url, writes)
-    assert [each.verdict for each in said] == [WriteVerdict.DONE] * 30 + [WriteVerdict.UNKNOWN]
+    results = stage.shop.bulk_result(over.url, writes)
+    assert [result.verdict for result in results] == [WriteVerdict.DONE] * 30 + [
+        WriteVerdict.UNKNOWN
+    ]
     assert stage.shops.shown(DOMAIN, "SKU 29").price == Decimal("49.00")
 
 
@@ -279,11 +285,11 @@ def test_a_file_that_is_not_there_is_refused_and_too_many_at_once_is_not_now(sta
 
 
 def test_the_hosts_of_files_never_see_a_token(stage: Stage) -> None:
-    seen: list[tuple[str, dict[str, str]]] = []
+    requests: list[tuple[str, dict[str, str]]] = []
     handle = stage.shops.handle
 
     def watch(method: str, path: str, headers: dict[str, str], body: bytes) -> object:
-        seen.append((path, {name.lower(): value for name, value in headers.items()}))
+        requests.append((path, {name.lower(): value for name, value in headers.items()}))
         return handle(method, path, headers, body)
 
     clock = VirtualClock(START)
@@ -302,7 +308,7 @@ def test_the_hosts_of_files_never_see_a_token(stage: Stage) -> None:
             other.bulk_result("http://shops.test/one.myshopify.com/bulk/1.jsonl", [])
     shown = {
         path.rpartition("myshopify.com")[2].split("/")[1]: "sim-static" in str(headers)
-        for path, headers in seen
+        for path, headers in requests
     }
     assert shown == {"admin": True, "staged": False, "bulk": False}
 

@@ -59,48 +59,48 @@ COST = {
 }
 
 
-class Desk:
-    """A shop that gives the answers it was told to give, and keeps what it was asked."""
+class Script:
+    """A shop with scripted answers; it records the requests."""
 
     def __init__(self, pool: ConnectionPool, clock: ScaledClock) -> None:
-        self.shelf = Credentials(pool)
+        self.token_store = Credentials(pool)
         self.clock = clock
         self.answers: list[SimReply] = []
-        self.asked: list[tuple[str, str, Mapping[str, str], bytes]] = []
+        self.requests: list[tuple[str, str, Mapping[str, str], bytes]] = []
         self.url = ""
 
     def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> SimReply:
-        self.asked.append((method, path, {k.lower(): v for k, v in headers.items()}, body))
+        self.requests.append((method, path, {k.lower(): v for k, v in headers.items()}, body))
         return self.answers.pop(0)
 
-    def says(self, data: object, *, errors: object = None, cost: object = None) -> None:
+    def answer(self, data: object, *, errors: object = None, cost: object = None) -> None:
         body = {"data": data, "errors": errors, "extensions": {"cost": cost}}
         self.answers.append(json_reply(body, headers=VERSION))
 
     @property
     def variables(self) -> dict[str, Any]:
-        return json.loads(self.asked[-1][3])["variables"]
+        return json.loads(self.requests[-1][3])["variables"]
 
 
 @pytest.fixture
-def operations(pool: ConnectionPool) -> Iterator[Desk]:
+def script(pool: ConnectionPool) -> Iterator[Script]:
     clock = ScaledClock(10, start=datetime(2026, 1, 1, tzinfo=UTC))
-    operations = Desk(pool, clock)
-    store_tokens(operations.shelf, VAULT, SCOPE, clock=clock, access=SECRET)
-    with serve(operations.handle, clock) as server:
-        operations.url = server.url
-        yield operations
+    script = Script(pool, clock)
+    store_tokens(script.token_store, VAULT, SCOPE, clock=clock, access=SECRET)
+    with serve(script.handle, clock) as server:
+        script.url = server.url
+        yield script
 
 
 @pytest.fixture
-def shop(operations: Desk) -> Iterator[ShopifyStorefront]:
+def shop(script: Script) -> Iterator[ShopifyStorefront]:
     connector = ShopifyStorefront(
         SHOP,
-        url=operations.url,
+        url=script.url,
         access=ShopAccess(),
-        token_store=operations.shelf,
+        token_store=script.token_store,
         vault=VAULT,
-        clock=operations.clock,
+        clock=script.clock,
         timeout_s=20,
     )
     with contextlib.closing(connector):
@@ -111,7 +111,7 @@ def gid(kind: str, number: int) -> Gid:
     return Gid(f"gid://shopify/{kind}/{number}")
 
 
-def variant(number: int, *, sku: str = "WF1=K3", **given: Any) -> dict[str, Any]:
+def variant(number: int, *, sku: str = "WF1=K3", **fields: Any) -> dict[str, Any]:
     levels = [
         {
             "location": {"id": gid("Location", place)},
@@ -136,7 +136,7 @@ def variant(number: int, *, sku: str = "WF1=K3", **given: Any) -> dict[str, Any]
             "unitCost": {"amount": "9.5"},
             "inventoryLevels": {"nodes": levels, "pageInfo": {"hasNextPage": False}},
         },
-        **given,
+        **fields,
     }
 
 
@@ -171,70 +171,70 @@ def status(number: int) -> StatusWrite:
     )
 
 
-def errors(*given: tuple[str, list[str] | None]) -> dict[str, Any]:
+def errors(*codes: tuple[str, list[str] | None]) -> dict[str, Any]:
     return {
         "userErrors": [
-            {"code": code, "field": field, "message": f"says {code}"} for code, field in given
+            {"code": code, "field": field, "message": f"says {code}"} for code, field in codes
         ]
     }
 
 
-def verdicts(said: Any) -> list[str]:
-    return [each.verdict.value for each in said]
+def verdicts(results: Any) -> list[str]:
+    return [result.verdict.value for result in results]
 
 
 def test_a_request_bears_the_token_the_version_and_one_connection(
-    operations: Desk, shop: ShopifyStorefront
+    script: Script, shop: ShopifyStorefront
 ) -> None:
-    operations.says({"locations": page({"id": gid("Location", 1), "name": "Dallas"})})
+    script.answer({"locations": page({"id": gid("Location", 1), "name": "Dallas"})})
     assert shop.locations() == {"Dallas": gid("Location", 1)}
-    [(method, path, headers, _)] = operations.asked
+    [(method, path, headers, _)] = script.requests
     assert (method, path) == ("POST", "/admin/api/2026-04/graphql.json")
     assert headers["x-shopify-access-token"] == SECRET
     assert headers["connection"] == "close"
 
 
 def test_a_name_that_two_locations_bear_names_neither(
-    operations: Desk, shop: ShopifyStorefront
+    script: Script, shop: ShopifyStorefront
 ) -> None:
     names = ["Dallas", "Miami", "Dallas"]
     nodes = [{"id": gid("Location", at), "name": name} for at, name in enumerate(names)]
-    operations.says({"locations": page(*nodes)})
+    script.answer({"locations": page(*nodes)})
     first, last = gid("Location", 0), gid("Location", 2)
     assert shop.locations() == {"Miami": gid("Location", 1), first: first, last: last}
 
 
-def test_more_locations_than_a_page_holds_is_said(
-    operations: Desk, shop: ShopifyStorefront
-) -> None:
-    operations.says({"locations": page({"id": gid("Location", 1), "name": "Dallas"}, cut=True)})
+def test_more_locations_than_one_page_is_an_error(script: Script, shop: ShopifyStorefront) -> None:
+    script.answer({"locations": page({"id": gid("Location", 1), "name": "Dallas"}, cut=True)})
     with pytest.raises(PermanentError, match="more than 250"):
         shop.locations()
 
 
-def test_a_search_is_compared_exactly(operations: Desk, shop: ShopifyStorefront) -> None:
+def test_a_search_is_compared_exactly(script: Script, shop: ShopifyStorefront) -> None:
     skus = ["WF1=K3", 'a"b', "not there"]
-    found = [variant(1), variant(2, sku="WF1"), variant(3, sku='a"b'), variant(4, sku="wf1=k3")]
-    operations.says({"productVariants": page(*found, variant(5))})
+    nodes = [variant(1), variant(2, sku="WF1"), variant(3, sku='a"b'), variant(4, sku="wf1=k3")]
+    script.answer({"productVariants": page(*nodes, variant(5))})
     answer = shop.find(skus, locations=2)
-    assert {sku: [one.ids.variant for one in each] for sku, each in answer.shown.items()} == {
+    assert {
+        sku: [one.ids.variant for one in variants] for sku, variants in answer.shown.items()
+    } == {
         "WF1=K3": [gid("ProductVariant", 1), gid("ProductVariant", 5)],
         'a"b': [gid("ProductVariant", 3)],
     }
     assert answer.unsure == frozenset()
-    assert operations.variables["search"] == r'sku:"WF1=K3" OR sku:"a\"b" OR sku:"not there"'
+    assert script.variables["search"] == r'sku:"WF1=K3" OR sku:"a\"b" OR sku:"not there"'
 
 
 def test_a_search_that_was_cut_is_unsure_of_what_it_did_not_show(
-    operations: Desk, shop: ShopifyStorefront
+    script: Script, shop: ShopifyStorefront
 ) -> None:
-    operations.says({"productVariants": page(variant(1), cut=True)})
+    script.answer({"productVariants": page(variant(1), cut=True)})
     assert shop.find(["WF1=K3", "far down"], locations=2).unsure == {"far down"}
 
 
-def test_what_the_shop_shows_is_read_whole(operations: Desk, shop: ShopifyStorefront) -> None:
+def test_what_the_shop_shows_is_read_whole(script: Script, shop: ShopifyStorefront) -> None:
     gids = [gid("ProductVariant", at) for at in (1, 2, 3)]
-    operations.says({"nodes": [variant(1, compareAtPrice="12.50"), None, {}]})
+    script.answer({"nodes": [variant(1, compareAtPrice="12.50"), None, {}]})
     first, *others = shop.read(gids, locations=2)
     assert others == [None, None]
     assert first is not None
@@ -250,22 +250,22 @@ def test_what_the_shop_shows_is_read_whole(operations: Desk, shop: ShopifyStoref
 
 
 def test_nothing_where_an_error_was_is_not_taken_for_gone(
-    operations: Desk, shop: ShopifyStorefront
+    script: Script, shop: ShopifyStorefront
 ) -> None:
     fault = {"message": "Timeout", "path": ["nodes", 0], "extensions": {"code": "TIMEOUT"}}
-    operations.says({"nodes": [None]}, errors=[fault])
+    script.answer({"nodes": [None]}, errors=[fault])
     with pytest.raises(UnreadableError, match="Timeout"):
         shop.read([gid("ProductVariant", 1)], locations=2)
 
 
-def test_stock_is_done_when_nobody_complains(operations: Desk, shop: ShopifyStorefront) -> None:
-    operations.says({"inventorySetQuantities": errors()})
+def test_stock_is_done_when_nobody_complains(script: Script, shop: ShopifyStorefront) -> None:
+    script.answer({"inventorySetQuantities": errors()})
     assert verdicts(shop.set_stock([stock(1), stock(2)], key="k")) == ["done", "done"]
-    assert operations.variables["input"]["referenceDocumentUri"] == "headway://push/k"
+    assert script.variables["input"]["referenceDocumentUri"] == "headway://push/k"
 
 
-def test_whoever_is_at_fault_is_named_and_the_others_are_to_be_sent_again(
-    operations: Desk, shop: ShopifyStorefront
+def test_the_item_at_fault_is_named_and_the_others_are_to_be_sent_again(
+    script: Script, shop: ShopifyStorefront
 ) -> None:
     named = errors(
         ("CHANGE_FROM_QUANTITY_STALE", ["input", "quantities", "1", "changeFromQuantity"]),
@@ -273,46 +273,46 @@ def test_whoever_is_at_fault_is_named_and_the_others_are_to_be_sent_again(
         ("ITEM_NOT_STOCKED_AT_LOCATION", ["input", "quantities", "3", "locationId"]),
         ("INVALID_QUANTITY_TOO_HIGH", ["input", "quantities", "4", "quantity"]),
     )
-    operations.says({"inventorySetQuantities": named})
-    said = shop.set_stock([stock(number) for number in range(6)], key="k")
-    assert verdicts(said) == ["again", "stale", "unknown", "unstocked", "refused", "again"]
-    assert said[4].reason == "says INVALID_QUANTITY_TOO_HIGH"
-    assert "another item" in said[0].reason
+    script.answer({"inventorySetQuantities": named})
+    results = shop.set_stock([stock(number) for number in range(6)], key="k")
+    assert verdicts(results) == ["again", "stale", "unknown", "unstocked", "refused", "again"]
+    assert results[4].reason == "says INVALID_QUANTITY_TOO_HIGH"
+    assert "another item" in results[0].reason
 
 
 def test_an_error_that_names_nobody_splits_a_shipment_and_refuses_a_single_one(
-    operations: Desk, shop: ShopifyStorefront
+    script: Script, shop: ShopifyStorefront
 ) -> None:
     for field in (None, [], ["input", "reason"], ["input", "quantities", "99"]):
-        operations.says({"inventorySetQuantities": errors(("INVALID_REASON", field))})
+        script.answer({"inventorySetQuantities": errors(("INVALID_REASON", field))})
         assert verdicts(shop.set_stock([stock(1), stock(2)], key="k")) == ["again", "again"]
-        operations.says({"inventorySetQuantities": errors(("INVALID_REASON", field))})
+        script.answer({"inventorySetQuantities": errors(("INVALID_REASON", field))})
         [alone] = shop.set_stock([stock(1)], key="k")
         assert alone == WriteResult(verdict=WriteVerdict.REFUSED, reason="says INVALID_REASON")
 
 
 @pytest.mark.parametrize("at_top", (False, True))
 def test_a_key_still_in_use_is_ambiguous_and_one_used_twice_is_a_bug(
-    operations: Desk, shop: ShopifyStorefront, *, at_top: bool
+    script: Script, shop: ShopifyStorefront, *, at_top: bool
 ) -> None:
     for code, error in (
         ("IDEMPOTENCY_CONCURRENT_REQUEST", TimedOutError),
         ("IDEMPOTENCY_KEY_PARAMETER_MISMATCH", InvariantError),
     ):
         if at_top:
-            operations.says(None, errors=[{"message": "no", "extensions": {"code": code}}])
+            script.answer(None, errors=[{"message": "no", "extensions": {"code": code}}])
         else:
-            operations.says({"inventorySetQuantities": errors((code, None))})
+            script.answer({"inventorySetQuantities": errors((code, None))})
         with pytest.raises(error):
             shop.set_stock([stock(1)], key="k")
 
 
-def test_an_activation_tells_when_another_quantity_was_kept(
-    operations: Desk, shop: ShopifyStorefront
+def test_an_activation_reports_when_another_quantity_was_kept(
+    script: Script, shop: ShopifyStorefront
 ) -> None:
     for quantity, verdict in ((5, WriteVerdict.DONE), (7, WriteVerdict.STALE)):
         level = {"quantities": [{"name": "available", "quantity": quantity}]}
-        operations.says({"inventoryActivate": {"inventoryLevel": level, "userErrors": []}})
+        script.answer({"inventoryActivate": {"inventoryLevel": level, "userErrors": []}})
         assert shop.activate(stock(1), key="k").verdict is verdict
     for message, field, verdict in (
         ("The item is already active at the location.", ["available"], WriteVerdict.STALE),
@@ -321,53 +321,53 @@ def test_an_activation_tells_when_another_quantity_was_kept(
         ("No.", None, WriteVerdict.REFUSED),
     ):
         fault = {"field": field, "message": message}
-        operations.says({"inventoryActivate": {"inventoryLevel": None, "userErrors": [fault]}})
+        script.answer({"inventoryActivate": {"inventoryLevel": None, "userErrors": [fault]}})
         assert shop.activate(stock(1), key="k") == WriteResult(verdict=verdict, reason=message)
 
 
 def test_prices_are_answered_in_the_order_in_which_they_were_given(
-    operations: Desk, shop: ShopifyStorefront
+    script: Script, shop: ShopifyStorefront
 ) -> None:
     writes = [price(1, 1), price(2, 2), price(3, 1), price(4, 3), price(5, 4)]
     gone = errors(("PRODUCT_DOES_NOT_EXIST", ["productId"]))
     bad = errors(("NEGATIVE_PRICE_VALUE", ["variants", "1", "price"]))
     fault = {"message": "Internal error", "path": ["p3"]}
-    operations.says({"p0": bad, "p1": errors(), "p2": gone, "p3": None}, errors=[fault])
-    said = shop.set_prices(writes)
-    assert verdicts(said) == ["again", "done", "refused", "unknown", "stale"]
-    assert said[4].reason == "no answer: Internal error"
+    script.answer({"p0": bad, "p1": errors(), "p2": gone, "p3": None}, errors=[fault])
+    results = shop.set_prices(writes)
+    assert verdicts(results) == ["again", "done", "refused", "unknown", "stale"]
+    assert results[4].reason == "no answer: Internal error"
 
 
 def test_a_product_that_is_gone_is_gone_for_all_its_variants(
-    operations: Desk, shop: ShopifyStorefront
+    script: Script, shop: ShopifyStorefront
 ) -> None:
-    operations.says({"p0": errors(("PRODUCT_DOES_NOT_EXIST", ["productId"]))})
+    script.answer({"p0": errors(("PRODUCT_DOES_NOT_EXIST", ["productId"]))})
     assert verdicts(shop.set_prices([price(1, 1), price(2, 1)])) == ["unknown", "unknown"]
 
 
 def test_statuses_are_answered_one_by_one_also_without_a_code(
-    operations: Desk, shop: ShopifyStorefront
+    script: Script, shop: ShopifyStorefront
 ) -> None:
     gone = {"userErrors": [{"field": ["id"], "message": "Product does not exist"}]}
     bad = {"userErrors": [{"field": ["status"], "message": "Is\n not\tallowed" + "!" * 900}]}
-    operations.says({"s0": {"userErrors": []}, "s1": gone, "s2": bad})
-    said = shop.set_status([status(1), status(2), status(3)])
-    assert verdicts(said) == ["done", "unknown", "refused"]
-    assert said[2].reason.startswith("Is not allowed!")
-    assert len(said[2].reason) <= 200
+    script.answer({"s0": {"userErrors": []}, "s1": gone, "s2": bad})
+    results = shop.set_status([status(1), status(2), status(3)])
+    assert verdicts(results) == ["done", "unknown", "refused"]
+    assert results[2].reason.startswith("Is not allowed!")
+    assert len(results[2].reason) <= 200
 
 
 def test_a_creation_shows_what_was_made_even_where_nobody_asked(
-    operations: Desk, shop: ShopifyStorefront
+    script: Script, shop: ShopifyStorefront
 ) -> None:
     made = variant(1)
     made["inventoryItem"]["inventoryLevels"]["pageInfo"]["hasNextPage"] = True
-    operations.says({"productSet": {"product": {"variants": page(made)}, "userErrors": []}})
-    said = shop.create(creation())
-    assert said.verdict is WriteVerdict.DONE
-    assert said.shown is not None
-    assert said.shown.ids.variant == gid("ProductVariant", 1)
-    operations.says({"productSet": {"product": None, **errors(("HANDLE_NOT_UNIQUE", ["input"]))}})
+    script.answer({"productSet": {"product": {"variants": page(made)}, "userErrors": []}})
+    result = shop.create(creation())
+    assert result.verdict is WriteVerdict.DONE
+    assert result.shown is not None
+    assert result.shown.ids.variant == gid("ProductVariant", 1)
+    script.answer({"productSet": {"product": None, **errors(("HANDLE_NOT_UNIQUE", ["input"]))}})
     assert shop.create(creation()).verdict is WriteVerdict.REFUSED
 
 
@@ -387,38 +387,38 @@ def creation() -> Creation:
 
 
 def test_the_cost_is_that_of_the_last_call_and_only_of_that(
-    operations: Desk, shop: ShopifyStorefront
+    script: Script, shop: ShopifyStorefront
 ) -> None:
     assert shop.cost is None
-    operations.says({"nodes": []}, cost=COST)
+    script.answer({"nodes": []}, cost=COST)
     shop.read([], locations=1)
     assert shop.cost == Cost(
         requested=120, actual=12, available=20, capacity=2000, restore_per_s=100
     )
-    operations.answers.append(SimReply(status=502))
+    script.answers.append(SimReply(status=502))
     with pytest.raises(TransientError):
         shop.read([], locations=1)
     assert shop.cost is None
 
 
 def test_throttled_in_a_200_says_how_long_to_wait_and_what_it_would_cost(
-    operations: Desk, shop: ShopifyStorefront
+    script: Script, shop: ShopifyStorefront
 ) -> None:
     fault = {"message": "Throttled", "extensions": {"code": "THROTTLED"}}
-    operations.says(None, errors=[fault], cost={**COST, "actualQueryCost": None})
+    script.answer(None, errors=[fault], cost={**COST, "actualQueryCost": None})
     with pytest.raises(ThrottledError) as raised:
         shop.set_stock([stock(1)], key="k")
     assert raised.value.retry_after_s == pytest.approx(1.0)
     assert shop.cost is not None
     assert (shop.cost.requested, shop.cost.available) == (120, 20)
-    operations.says(None, errors=[fault])
+    script.answer(None, errors=[fault])
     with pytest.raises(ThrottledError) as raised:
         shop.set_stock([stock(1)], key="k")
     assert raised.value.retry_after_s is None
 
 
-def test_a_429_says_how_long_to_wait(operations: Desk, shop: ShopifyStorefront) -> None:
-    operations.answers.append(SimReply(status=429, headers={"Retry-After": "2.0"}))
+def test_a_429_says_how_long_to_wait(script: Script, shop: ShopifyStorefront) -> None:
+    script.answers.append(SimReply(status=429, headers={"Retry-After": "2.0"}))
     with pytest.raises(ThrottledError) as raised:
         shop.locations()
     assert raised.value.retry_after_s == 2
@@ -434,10 +434,10 @@ def test_a_429_says_how_long_to_wait(operations: Desk, shop: ShopifyStorefront) 
     ),
 )
 def test_an_error_at_the_top_has_its_own_class(
-    operations: Desk, shop: ShopifyStorefront, code: str, error: type[ProviderError]
+    script: Script, shop: ShopifyStorefront, code: str, error: type[ProviderError]
 ) -> None:
     for call in (shop.locations, lambda: shop.set_prices([price(1, 1)])):
-        operations.says(None, errors=[{"message": "shop says no", "extensions": {"code": code}}])
+        script.answer(None, errors=[{"message": "shop says no", "extensions": {"code": code}}])
         with pytest.raises(ProviderError, match="shop says no") as raised:
             call()
         assert type(raised.value) is error
@@ -445,10 +445,10 @@ def test_an_error_at_the_top_has_its_own_class(
 
 @pytest.mark.parametrize("answered", ("2026-07", "", "unstable"))
 def test_an_answer_of_another_version_leaves_a_write_open_and_says_what_to_do(
-    operations: Desk, shop: ShopifyStorefront, answered: str
+    script: Script, shop: ShopifyStorefront, answered: str
 ) -> None:
     headers = {"X-Shopify-API-Version": answered} if answered else {}
-    operations.answers.append(json_reply({"data": {"s0": {"userErrors": []}}}, headers=headers))
+    script.answers.append(json_reply({"data": {"s0": {"userErrors": []}}}, headers=headers))
     with pytest.raises(UnreadableError, match="upgrade headway") as raised:
         shop.set_status([status(1)])
     assert answered in str(raised.value)
@@ -458,43 +458,43 @@ def test_an_answer_of_another_version_leaves_a_write_open_and_says_what_to_do(
     ("code", "words"), ((402, "bill"), (403, "scopes"), (404, "name"), (423, "support"))
 )
 def test_a_shop_that_is_closed_says_what_to_do(
-    operations: Desk, shop: ShopifyStorefront, code: int, words: str
+    script: Script, shop: ShopifyStorefront, code: int, words: str
 ) -> None:
-    operations.answers.append(SimReply(status=code, body=f'{{"errors":"no {SECRET}"}}'.encode()))
+    script.answers.append(SimReply(status=code, body=f'{{"errors":"no {SECRET}"}}'.encode()))
     with pytest.raises(UnauthorizedError, match=words) as raised:
         shop.locations()
     assert raised.value.status == code
     assert "headway connect" in str(raised.value)
     assert SECRET not in str(raised.value)
-    operations.says({"locations": page()})
+    script.answer({"locations": page()})
     assert shop.locations() == {}, "its token is not to blame"
 
 
 def test_a_lost_connection_after_sending_is_ambiguous_and_before_it_is_not(
-    operations: Desk, shop: ShopifyStorefront
+    script: Script, shop: ShopifyStorefront
 ) -> None:
     for outcome in ("drop", "hang"):
-        operations.answers.append(SimReply(outcome=outcome))
+        script.answers.append(SimReply(outcome=outcome))
         with pytest.raises(TimedOutError):
             shop.set_stock([stock(1)], key="k")
     nobody = ShopifyStorefront(
         SHOP,
         url="http://127.0.0.1:9",
         access=ShopAccess(),
-        token_store=operations.shelf,
+        token_store=script.token_store,
         vault=VAULT,
-        clock=operations.clock,
+        clock=script.clock,
     )
     with contextlib.closing(nobody), pytest.raises(UnsentError):
         nobody.set_stock([stock(1)], key="k")
 
 
 def test_no_token_reaches_a_log_a_text_or_a_repr(
-    operations: Desk, shop: ShopifyStorefront, caplog: pytest.LogCaptureFixture
+    script: Script, shop: ShopifyStorefront, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    operations.says({"s0": {"userErrors": [{"message": f"you sent {SECRET}", "field": None}]}})
-    [said] = shop.set_status([status(1)])
-    assert said.reason == "you sent ***"
+    script.answer({"s0": {"userErrors": [{"message": f"you sent {SECRET}", "field": None}]}})
+    [result] = shop.set_status([status(1)])
+    assert result.reason == "you sent ***"
     shown = f"{shop!r} {shop._api._tokens.find('access')!r} {ShopAccess(client_secret=SECRET)!r}"
     assert SECRET not in caplog.text + shown

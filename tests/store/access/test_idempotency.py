@@ -22,7 +22,7 @@ from headway_lab.virtual_clock import VirtualClock
 REPLY = StoredResponse(status=202, content_type="application/json", body=b"{}")
 
 
-def asked(
+def recorded(
     key: str = "k", fingerprint: bytes = b"a" * 32, principal: str = "key:1"
 ) -> IdempotentRequest:
     return IdempotentRequest(
@@ -38,49 +38,51 @@ def store(pool: ConnectionPool) -> Idempotency:
 def test_what_was_done_is_answered_as_it_was_and_kept_for_a_day(
     store: Idempotency, clock: VirtualClock
 ) -> None:
-    first = asked()
+    first = recorded()
     assert store.begin(first, now=clock.now()) == RequestBegun()
     store.finish(first, REPLY)
-    assert store.begin(asked(), now=clock.now()) == REPLY
-    assert store.begin(asked(fingerprint=b"b" * 32), now=clock.now()) == KeyReused()
-    assert store.begin(asked(principal="key:2"), now=clock.now()) == RequestBegun()
+    assert store.begin(recorded(), now=clock.now()) == REPLY
+    assert store.begin(recorded(fingerprint=b"b" * 32), now=clock.now()) == KeyReused()
+    assert store.begin(recorded(principal="key:2"), now=clock.now()) == RequestBegun()
     clock.sleep(KEPT.total_seconds())
-    assert store.begin(asked(fingerprint=b"b" * 32), now=clock.now()) == RequestBegun()
+    assert store.begin(recorded(fingerprint=b"b" * 32), now=clock.now()) == RequestBegun()
 
 
 def test_one_under_way_is_waited_for_and_taken_over_when_its_lease_ends(
     store: Idempotency, clock: VirtualClock
 ) -> None:
-    crashed, until = asked(), clock.now() + LEASE
+    crashed, until = recorded(), clock.now() + LEASE
     assert store.begin(crashed, now=clock.now()) == RequestBegun()
-    assert store.begin(asked(), now=until - timedelta(seconds=1)) == RequestInProgress(until=until)
-    assert store.begin(asked(fingerprint=b"b" * 32), now=until) == KeyReused()
-    again = asked()
+    assert store.begin(recorded(), now=until - timedelta(seconds=1)) == RequestInProgress(
+        until=until
+    )
+    assert store.begin(recorded(fingerprint=b"b" * 32), now=until) == KeyReused()
+    again = recorded()
     assert store.begin(again, now=until) == RequestBegun()
     store.finish(crashed, replace(REPLY, status=200))
     store.release(crashed)
-    assert isinstance(store.begin(asked(), now=until), RequestInProgress), (
+    assert isinstance(store.begin(recorded(), now=until), RequestInProgress), (
         "a late one changes nothing"
     )
     store.finish(again, REPLY)
-    assert store.begin(asked(), now=until) == REPLY
+    assert store.begin(recorded(), now=until) == REPLY
 
 
 def test_what_was_refused_may_be_tried_again(store: Idempotency, clock: VirtualClock) -> None:
-    first = asked()
+    first = recorded()
     store.begin(first, now=clock.now())
     store.release(first)
-    assert store.begin(asked(fingerprint=b"b" * 32), now=clock.now()) == RequestBegun()
+    assert store.begin(recorded(fingerprint=b"b" * 32), now=clock.now()) == RequestBegun()
 
 
 def test_what_is_forgotten_leaves_no_row(
     store: Idempotency, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     for number in range(5):
-        one = asked(key=str(number))
+        one = recorded(key=str(number))
         store.begin(one, now=clock.now())
         store.finish(one, REPLY)
     clock.sleep(KEPT.total_seconds())
-    store.begin(asked(key="new"), now=clock.now())
+    store.begin(recorded(key="new"), now=clock.now())
     with pool.connection() as connection:
         assert connection.execute("SELECT key FROM idempotency").fetchall() == [("new",)]

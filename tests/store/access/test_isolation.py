@@ -1,4 +1,4 @@
-"""The wall between sellers, kept by a real PostgreSQL."""
+"""Tenant isolation between sellers, enforced by a real PostgreSQL."""
 
 import tempfile
 import threading
@@ -29,7 +29,7 @@ SAY = (
     "INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type)"
     " VALUES (%s, 'A', now(), 'listing_revived')"
 )
-# Every table of ours: has it a seller, is a wall in force, and may the role do anything with it?
+# Every table of ours: has it a seller, is row security in force, may the role use it at all?
 TABLES = f"""
 SELECT relname,
   EXISTS (SELECT FROM pg_attribute WHERE attrelid = ours.oid AND attname = 'user_id'
@@ -58,14 +58,14 @@ def two_sellers(pool: ConnectionPool) -> ConnectionPool:
     return pool
 
 
-def test_every_table_of_sellers_has_a_wall_and_no_other_is_open_to_them(
+def test_every_table_of_sellers_has_row_security_and_no_other_is_open_to_them(
     pool: ConnectionPool,
 ) -> None:
     with pool.connection() as connection:
         rows = connection.execute(TABLES).fetchall()
     assert len(rows) > 25
-    for name, is_of_sellers, has_wall, is_open in rows:
-        assert has_wall == is_of_sellers, f"{name} needs a wall: see migration 0006"
+    for name, is_of_sellers, is_isolated, is_open in rows:
+        assert is_isolated == is_of_sellers, f"{name} needs row security: see migration 0006"
         assert is_of_sellers or not is_open, f"{name} has no seller, but is open to all of them"
         assert name not in SECRET or not is_open, f"{name} holds what no seller may see"
 
@@ -73,8 +73,8 @@ def test_every_table_of_sellers_has_a_wall_and_no_other_is_open_to_them(
 def test_a_query_that_forgets_its_seller_finds_only_its_own(two_sellers: ConnectionPool) -> None:
     with TenantPool(two_sellers, actor="x", seller=ACME).connection() as connection:
         assert connection.execute(LISTED).fetchall() == [(ACME, "A"), (ACME, "B")]
-        theirs = "SELECT FROM product_sync_schedule WHERE user_id = 'bolt'"
-        assert connection.execute(theirs).fetchall() == []
+        query = "SELECT FROM product_sync_schedule WHERE user_id = 'bolt'"
+        assert connection.execute(query).fetchall() == []
     with TenantPool(two_sellers, actor="x").connection() as connection:
         assert len(connection.execute(LISTED).fetchall()) == 3
 
@@ -106,11 +106,11 @@ def test_under_the_role_but_without_a_seller_there_is_nothing(two_sellers: Conne
         ("CREATE TABLE mine (a int)", "permission denied"),
     ),
 )
-def test_what_reaches_beyond_the_wall_is_refused(
+def test_access_to_another_sellers_rows_is_refused(
     two_sellers: ConnectionPool, statement: str, refusal: str
 ) -> None:
-    wall = TenantPool(two_sellers, actor="x", seller=ACME)
-    with pytest.raises(psycopg.Error, match=refusal), wall.connection() as connection:
+    own_pool = TenantPool(two_sellers, actor="x", seller=ACME)
+    with pytest.raises(psycopg.Error, match=refusal), own_pool.connection() as connection:
         connection.execute(statement)
 
 
@@ -122,17 +122,17 @@ def test_an_update_and_a_delete_touch_only_their_own(two_sellers: ConnectionPool
         connection.execute(
             "INSERT INTO pauses (kind, user_id) VALUES ('all', NULL), ('seller', 'bolt')"
         )
-        # Of a supplier's pause, those hear who buy there; whoever has chosen none buys from main.
+        # A supplier's pause is visible to its sellers; a seller without a choice buys from main.
         connection.execute(
             "INSERT INTO pauses (kind, supplier) VALUES ('supplier', 'main'), ('supplier', 'east')"
         )
     with TenantPool(two_sellers, actor="x", seller=ACME).connection() as connection:
-        found = connection.execute("SELECT kind, supplier FROM pauses ORDER BY kind").fetchall()
-        assert found == [("all", None), ("supplier", "main")]
+        pauses = connection.execute("SELECT kind, supplier FROM pauses ORDER BY kind").fetchall()
+        assert pauses == [("all", None), ("supplier", "main")]
         assert connection.execute("DELETE FROM pauses").rowcount == 0
 
 
-def test_what_is_written_says_who_did_it_behind_a_wall_and_without(pool: ConnectionPool) -> None:
+def test_events_name_their_actor_with_tenant_isolation_and_without(pool: ConnectionPool) -> None:
     with TenantPool(pool, actor="the key of acme", seller=ACME).connection() as connection:
         connection.execute(SAY, (ACME,))
     with TenantPool(pool, actor="ops").connection() as connection:
@@ -189,7 +189,7 @@ def owned(server: EmbeddedServer, name: str, role: str, rights: str) -> str:
     return psycopg.conninfo.make_conninfo(server.dsn(name), user=role, password="pass")
 
 
-def test_a_user_who_may_not_make_roles_is_told_what_an_administrator_must_run(
+def test_a_user_who_may_not_create_roles_gets_the_commands_for_an_administrator(
     own_server: EmbeddedServer, clock: VirtualClock
 ) -> None:
     dsn = owned(own_server, "test_rights", "may_nothing", "")
@@ -205,7 +205,7 @@ def test_a_user_who_may_not_make_roles_is_told_what_an_administrator_must_run(
             assert connection.execute(LISTED).fetchall() == []
 
 
-def test_whoever_does_not_own_the_tables_is_told_instead_of_seeing_nothing(
+def test_a_user_who_does_not_own_the_tables_gets_an_error_instead_of_no_rows(
     own_server: EmbeddedServer, pool: ConnectionPool, database: str
 ) -> None:
     migrate.require_current(pool, "it")
@@ -237,21 +237,21 @@ def test_two_databases_that_are_made_at_once_share_the_role_and_need_no_superuse
     with psycopg.connect(bare_server.dsn("postgres"), autocommit=True) as connection:
         connection.execute("CREATE DATABASE test_rights_other OWNER may_create")
     second = psycopg.conninfo.make_conninfo(first, dbname="test_rights_other")
-    start, seen = threading.Barrier(2), []
+    start, results = threading.Barrier(2), []
 
     def upgrade(dsn: str) -> None:
         with open_pool(dsn, size=1) as pool:
             start.wait()
             migrate.upgrade(pool, clock)
             with TenantPool(pool, actor="x", seller=ACME).connection() as connection:
-                seen.append(connection.execute(LISTED).fetchall())
+                results.append(connection.execute(LISTED).fetchall())
 
     threads = [threading.Thread(target=upgrade, args=(dsn,)) for dsn in (first, second)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert seen == [[], []]
+    assert results == [[], []]
 
 
 def test_what_works_with_the_owners_rights_is_open_to_nobody_but_the_role(

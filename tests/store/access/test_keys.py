@@ -32,7 +32,7 @@ def sessions(pool: ConnectionPool) -> Sessions:
 
 
 def events(pool: ConnectionPool) -> list[tuple[str, str, str | None, dict[str, Any]]]:
-    """Return what happened: the kind, whose it is, who did it, and what is told."""
+    """Return what happened: the kind, the seller, the actor and the details."""
     with pool.connection() as connection:
         return connection.execute(
             "SELECT event_type, user_id, actor, new_value FROM sync_audit_log"
@@ -44,10 +44,14 @@ def test_a_key_stands_for_whom_it_was_made_and_knows_its_last_use(
     access: ApiKeys, clock: VirtualClock
 ) -> None:
     key, secret = access.add_key(ACME, now=clock.now())
-    found = access.find_key(secret, now=clock.now())
-    assert found is not None
-    assert (found.id, found.name, found.role) == (f"key:{key.id}", "acme-app", Role.SELLER)
-    assert found.seller == "acme"
+    key_found = access.find_key(secret, now=clock.now())
+    assert key_found is not None
+    assert (key_found.id, key_found.name, key_found.role) == (
+        f"key:{key.id}",
+        "acme-app",
+        Role.SELLER,
+    )
+    assert key_found.seller == "acme"
     used_at = clock.now()
     clock.sleep(30)
     access.find_key(secret, now=clock.now())
@@ -98,9 +102,9 @@ def test_a_session_ends_by_itself_by_hand_and_with_its_key(
     assert who is not None
     until = clock.now() + timedelta(hours=1)
     cookies = [sessions.begin(who, expires_at=until, now=clock.now()) for _ in range(3)]
-    found = sessions.find(cookies[0], now=clock.now())
-    assert found is not None
-    assert (found.name, found.role) == ("ops", Role.OPERATOR)
+    session_found = sessions.find(cookies[0], now=clock.now())
+    assert session_found is not None
+    assert (session_found.name, session_found.role) == ("ops", Role.OPERATOR)
     assert sessions.find(cookies[0], now=until) is None
     sessions.log_out(cookies[1], now=clock.now())
     assert sessions.find(cookies[1], now=clock.now()) is None
@@ -160,7 +164,7 @@ def test_wrong_tries_are_counted_by_address_and_forgotten_in_time_or_by_success(
     access.count_try("10.0.0.1", now=clock.now())
 
 
-def test_every_key_link_and_session_is_an_event_that_tells_no_secret(
+def test_every_key_link_and_session_is_an_event_without_a_secret(
     pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     operations = TenantPool(pool, actor="ops")
@@ -180,8 +184,8 @@ def test_every_key_link_and_session_is_an_event_that_tells_no_secret(
     sessions.log_out(cookies[0], now=clock.now())
     clock.sleep(1)
     access.revoke_key(key.id, now=clock.now())
-    seen = events(pool)
-    assert [session[:3] for session in seen] == [
+    rows = events(pool)
+    assert [session[:3] for session in rows] == [
         ("key_created", "acme", "ops"),
         ("link_created", "", "ops"),
         ("session_begun", "", "ops"),
@@ -190,13 +194,13 @@ def test_every_key_link_and_session_is_an_event_that_tells_no_secret(
         ("key_revoked", "acme", "ops"),
         ("session_ended", "acme", "ops"),
     ]
-    told = [session[3] for session in seen]
-    assert (told[0]["name"], told[0]["prefix"]) == ("acme-app", key.prefix)
-    assert (told[2]["by"], told[2]["address"]) == ("a link", "10.0.0.1")
-    assert told[3]["by"] == f"key {key.prefix}"
-    assert (told[4]["why"], told[6]["why"]) == ("logged out", "its key was revoked")
+    details = [session[3] for session in rows]
+    assert (details[0]["name"], details[0]["prefix"]) == ("acme-app", key.prefix)
+    assert (details[2]["by"], details[2]["address"]) == ("a link", "10.0.0.1")
+    assert details[3]["by"] == f"key {key.prefix}"
+    assert (details[4]["why"], details[6]["why"]) == ("logged out", "its key was revoked")
     for text in (secret[len(key.prefix) :], link, *cookies):
-        assert text not in str(seen)
+        assert text not in str(rows)
 
 
 def test_what_did_not_happen_is_no_event(

@@ -6,10 +6,11 @@ from typing import Any
 
 from psycopg_pool import ConnectionPool
 
-from headway.core.accounts.jobs import DataKind, JobRule, JobType, PlatformName, Tier, score
+from headway.core.accounts.jobs import DataKind, JobRule, JobType, Tier, score
 from headway.core.limits.transitions import Quota, Resource
 from headway.store.accounts.jobs import Jobs
 from headway.store.limits.limiter import PostgresLimiter
+from headway_lab.platforms import ETSY, KINDS
 from headway_lab.virtual_clock import VirtualClock
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
@@ -108,5 +109,5 @@ def make_rows(
     clock = VirtualClock(at)
     quota = Quota(limit=day_limit, span_s=86_400)
     limiter = PostgresLimiter(pool, clock, [Resource(key=DAY_KEY, rules=(quota,))])
-    jobs = Jobs(pool, limiter, rule, days={PlatformName.ETSY: DAY_KEY})
+    jobs = Jobs(pool, limiter, rule, kinds=KINDS, days={ETSY: DAY_KEY})
     return Rows(pool=pool, clock=clock, limiter=limiter, jobs=jobs, rule=rule)

@@ -7,24 +7,26 @@ from typing import Any
 
 from psycopg_pool import ConnectionPool
 
+from headway.app.accounts import connect_account
 from headway.core.accounts.jobs import DataKind, Job, JobRule, PlatformName, Tier
 from headway.core.catalog.change_detection import Terms
 from headway.core.catalog.guard import Guard, SellerSettings
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.rules import Quota, Resource
 from headway.core.limits.transitions import Permit
-from headway.store.accounts.connections import ConnectedShop, ConnectedShops
+from headway.store.accounts.connections import ConnectedShop
 from headway.store.accounts.jobs import Jobs
 from headway.store.catalog.sellers import Sellers
 from headway.store.limits.limiter import PostgresLimiter
+from headway_lab.platforms import ETSY, KINDS, PRINTIFY, SHOPIFY
 from headway_lab.virtual_clock import VirtualClock
 
 DAY_KEY = "etsy:app:day"
 SELLERS: Mapping[Tier, str] = {Tier.PRO: "prime", Tier.GROWTH: "grove", Tier.FREE: "fern"}
 SHOPS = {
-    PlatformName.ETSY: "100{}",
-    PlatformName.SHOPIFY: "shop-{}.myshopify.com",
-    PlatformName.PRINTIFY: "200{}",
+    ETSY: "100{}",
+    SHOPIFY: "shop-{}.myshopify.com",
+    PRINTIFY: "200{}",
 }
 RULE = JobRule(
     intervals={tier: timedelta(minutes=60) for tier in Tier},
@@ -45,9 +47,9 @@ class Lane:
 
     def __post_init__(self) -> None:
         day = Resource(key=DAY_KEY, rules=(Quota(limit=self.day_limit, span_s=86_400),))
-        self.days = {PlatformName.ETSY: day}
+        self.days = {ETSY: day}
         self.limiter = PostgresLimiter(self.pool, self.clock, [day])
-        self.jobs = Jobs(self.pool, self.limiter, self.rule, days={PlatformName.ETSY: DAY_KEY})
+        self.jobs = Jobs(self.pool, self.limiter, self.rule, kinds=KINDS, days={ETSY: DAY_KEY})
 
     @property
     def now(self) -> datetime:
@@ -62,8 +64,8 @@ class Lane:
                 seller, tier, quotas=self.rule.order_quotas, now=self.now
             )
             for platform, shop in SHOPS.items():
-                self.accounts[seller, platform] = ConnectedShops(self.pool).connect(
-                    seller, shop.format(number), platform=platform, now=self.now
+                self.accounts[seller, platform] = connect_account(
+                    self.pool, seller, shop.format(number), platform=platform, now=self.now
                 )
         self.ask("UPDATE sync_jobs SET next_run_at = %s", self.now)
 

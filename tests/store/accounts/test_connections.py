@@ -3,10 +3,12 @@
 import pytest
 from psycopg_pool import ConnectionPool
 
+from headway.app.accounts import connect_account
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.timetable.policies.rolling import Rolling
 from headway.errors import ConflictError, InvalidError, NotFoundError
-from headway.store.accounts.connections import ConnectedShops, ShopTally, shop_domain
+from headway.providers.shopify.shops import shop_domain
+from headway.store.accounts.connections import ConnectedShops, ShopTally
 from headway.store.catalog.listings import Listings
 from headway_lab.virtual_clock import VirtualClock
 
@@ -45,59 +47,61 @@ def test_what_is_no_shops_address_is_refused_and_gets_no_token(written: str) -> 
         shop_domain(written)
 
 
-def test_connecting_twice_is_connecting_once(accounts: ConnectedShops, clock: VirtualClock) -> None:
-    first = accounts.connect(A, "https://Foo.myshopify.com/admin", now=clock.now())
+def test_connecting_twice_is_connecting_once(
+    accounts: ConnectedShops, pool: ConnectionPool, clock: VirtualClock
+) -> None:
+    first = connect_account(pool, A, "https://Foo.myshopify.com/admin", now=clock.now())
     assert (first.user_id, first.shop, first.status, first.locations) == (A, FOO, "connected", None)
-    assert accounts.connect(A, FOO, now=clock.now()) == first
+    assert connect_account(pool, A, FOO, now=clock.now()) == first
     assert accounts.list() == [first]
     assert accounts.of_seller(A) == first
 
 
 def test_a_shop_of_another_seller_is_refused_by_name(
-    accounts: ConnectedShops, clock: VirtualClock
+    accounts: ConnectedShops, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
-    accounts.connect(A, FOO, now=clock.now())
+    connect_account(pool, A, FOO, now=clock.now())
     with pytest.raises(ConflictError, match=r"foo\.myshopify\.com is the shop of a;"):
-        accounts.connect(B, FOO, now=clock.now())
+        connect_account(pool, B, FOO, now=clock.now())
     assert [shop.user_id for shop in accounts.list()] == [A]
 
 
 def test_a_seller_cannot_exchange_a_shop_whose_parts_are_known(
     accounts: ConnectedShops, clock: VirtualClock, pool: ConnectionPool
 ) -> None:
-    accounts.connect(A, FOO, now=clock.now())
+    connect_account(pool, A, FOO, now=clock.now())
     _know_a_part_of_a(pool, clock)
-    accounts.connect(B, "bar.myshopify.com", now=clock.now())
+    connect_account(pool, B, "bar.myshopify.com", now=clock.now())
     accounts.disconnect(A, "closed", now=clock.now())
-    for wanted in ("bar.myshopify.com", "new.myshopify.com"):
+    for domain in ("bar.myshopify.com", "new.myshopify.com"):
         with pytest.raises(ConflictError, match=r"a has the shop foo\.myshopify\.com; connect"):
-            accounts.connect(A, wanted, now=clock.now())
+            connect_account(pool, A, domain, now=clock.now())
     assert accounts.of_seller(A).status == "disconnected"
     with pytest.raises(ConflictError, match=r"foo\.myshopify\.com is the shop of a;"):
-        accounts.connect(SellerId("c"), FOO, now=clock.now())
+        connect_account(pool, SellerId("c"), FOO, now=clock.now())
 
 
 def test_a_mistyped_shop_or_seller_is_put_right_by_connecting_again(
-    accounts: ConnectedShops, clock: VirtualClock
+    accounts: ConnectedShops, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
-    accounts.connect(A, "fooo.myshopify.com", now=clock.now())
+    connect_account(pool, A, "fooo.myshopify.com", now=clock.now())
     with pytest.raises(ConflictError, match=r"a has the shop fooo\.myshopify\.com; connect"):
-        accounts.connect(A, FOO, now=clock.now())
+        connect_account(pool, A, FOO, now=clock.now())
     accounts.disconnect(A, "it is not there", now=clock.now())
-    assert accounts.connect(A, FOO, now=clock.now()).shop == FOO
+    assert connect_account(pool, A, FOO, now=clock.now()).shop == FOO
     accounts.disconnect(A, "of somebody else", now=clock.now())
-    assert accounts.connect(B, FOO, now=clock.now()).user_id == B
+    assert connect_account(pool, B, FOO, now=clock.now()).user_id == B
     assert [(shop.user_id, shop.shop) for shop in accounts.list()] == [(B, FOO)]
 
 
 def test_a_refused_exchange_leaves_the_mistake_as_it_was(
-    accounts: ConnectedShops, clock: VirtualClock
+    accounts: ConnectedShops, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
-    accounts.connect(A, FOO, now=clock.now())
+    connect_account(pool, A, FOO, now=clock.now())
     accounts.disconnect(A, "it is not there", now=clock.now())
-    accounts.connect(B, "bar.myshopify.com", now=clock.now())
+    connect_account(pool, B, "bar.myshopify.com", now=clock.now())
     with pytest.raises(ConflictError, match=r"bar\.myshopify\.com is the shop of b;"):
-        accounts.connect(A, "bar.myshopify.com", now=clock.now())
+        connect_account(pool, A, "bar.myshopify.com", now=clock.now())
     assert accounts.of_seller(A).reason == "it is not there"
 
 
@@ -110,32 +114,32 @@ def _know_a_part_of_a(pool: ConnectionPool, clock: VirtualClock) -> None:
 
 
 def test_a_disconnected_shop_says_why_and_can_be_connected_again(
-    accounts: ConnectedShops, clock: VirtualClock
+    accounts: ConnectedShops, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
-    accounts.connect(A, FOO, now=clock.now())
-    accounts.connect(B, "bar.myshopify.com", now=clock.now())
+    connect_account(pool, A, FOO, now=clock.now())
+    connect_account(pool, B, "bar.myshopify.com", now=clock.now())
     gone = accounts.disconnect(A, "moved away", now=clock.now())
     assert (gone.status, gone.reason) == ("disconnected", "moved away")
     assert accounts.of_seller(B).status == "connected"
-    again = accounts.connect(A, FOO, now=clock.now())
+    again = connect_account(pool, A, FOO, now=clock.now())
     assert (again.id, again.status, again.reason) == (gone.id, "connected", "")
 
 
-def test_a_seller_without_a_shop_is_told_how_to_connect_one(
+def test_the_error_for_a_seller_without_a_shop_shows_how_to_connect_one(
     accounts: ConnectedShops, clock: VirtualClock
 ) -> None:
-    said = "a has no shop; connect one with: headway connect SHOP --seller a"
-    with pytest.raises(NotFoundError, match=said):
+    message = "a has no shop; connect one with: headway connect SHOP --seller a"
+    with pytest.raises(NotFoundError, match=message):
         accounts.of_seller(A)
-    with pytest.raises(NotFoundError, match=said):
+    with pytest.raises(NotFoundError, match=message):
         accounts.disconnect(A, "", now=clock.now())
 
 
 def test_what_waits_is_counted_for_each_seller(
     accounts: ConnectedShops, clock: VirtualClock, pool: ConnectionPool
 ) -> None:
-    accounts.connect(A, FOO, now=clock.now())
-    accounts.connect(B, "bar.myshopify.com", now=clock.now())
+    connect_account(pool, A, FOO, now=clock.now())
+    connect_account(pool, B, "bar.myshopify.com", now=clock.now())
     Listings(pool).add([(A, Sku(f"P{n}")) for n in range(5)], policy=Rolling(), now=clock.now())
     states = """
         INSERT INTO listing_state (user_id, sku, push_at, push_failures, held_reason) VALUES

@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.core.accounts.jobs import PlatformName
+from headway.app.accounts import connect_account
 from headway.core.catalog.listings import LimitKey, SellerId
 from headway.errors import StoreError
-from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
+from headway_lab.platforms import ETSY
 
 LIMIT_KEY, OTHER = LimitKey("boeing:a"), LimitKey("boeing:b")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -77,7 +77,7 @@ def test_a_version_killed_is_never_given_again(shelf: Credentials) -> None:
 def test_a_renewal_is_an_event_of_the_accounts_seller_and_holds_no_secret(
     shelf: Credentials, pool: ConnectionPool
 ) -> None:
-    ConnectedShops(pool).connect(SellerId("acme"), "7", platform=PlatformName.ETSY, now=NOW)
+    connect_account(pool, SellerId("acme"), "7", platform=ETSY, now=NOW)
     limit_key = LimitKey("etsy:shop:7")
 
     def renew(owner: str, renewed_at: datetime | None) -> int | None:
@@ -86,17 +86,17 @@ def test_a_renewal_is_an_event_of_the_accounts_seller_and_holds_no_secret(
 
     assert shelf.begin_refresh(limit_key, owner="me", now=NOW, lease_until=LEASE)
     assert renew("me", None) == 1, "somebody connected it"
-    assert renew("late", NOW) is None, "what is not kept is not told"
+    assert renew("late", NOW) is None, "what is not stored is no event"
     assert renew("me", NOW) == 2
     with pool.connection() as connection:
         rows = connection.execute(
             "SELECT user_id, sync_timestamp, new_value FROM sync_audit_log"
             " WHERE event_type = 'token_refreshed'"
         ).fetchall()
-    ((seller, at, told),) = rows
+    ((seller, at, details),) = rows
     assert (seller, at) == ("acme", NOW)
-    assert (told["platform"], told["shop"]) == ("etsy", "7")
-    assert told.keys() == {"platform", "shop", "until"}
+    assert (details["platform"], details["shop"]) == ("etsy", "7")
+    assert details.keys() == {"platform", "shop", "until"}
 
 
 def test_the_lease_to_refresh_is_one_owners_until_it_ends(shelf: Credentials) -> None:

@@ -21,6 +21,7 @@ from headway.store.accounts.job_queue import (
 )
 from headway.store.accounts.status import AccountQueries
 from headway.store.limits.day_demand import DayDemand
+from headway_lab.platforms import PLATFORMS
 from headway_lab.virtual_clock import VirtualClock
 
 MINUTE = timedelta(minutes=1)
@@ -39,7 +40,9 @@ def lane(pool: ConnectionPool, clock: VirtualClock) -> Lane:
 
 @pytest.fixture
 def views(lane: Lane) -> AccountQueries:
-    return AccountQueries(lane.pool, lane.rule, lane.days, DayDemand(lane.pool, lane.rule))
+    return AccountQueries(
+        lane.pool, lane.rule, lane.days, DayDemand(lane.pool, lane.rule), platforms=PLATFORMS
+    )
 
 
 def walk(views: AccountQueries, lane: Lane, size: int, **filters: JobStatus) -> list[JobView]:
@@ -130,7 +133,7 @@ def test_a_page_far_on_is_read_from_the_index(lane: Lane, views: AccountQueries)
         connection.execute(MANY)  # type: ignore[arg-type]
     page = views.jobs(lane.now, limit=20)
     far = cursors.encode("job", 12, lane.now - 365 * 24 * 60 * MINUTE, None, None, page[-1].id)
-    mark, lines = mark_of(far), classes(None)
+    mark, lines = mark_of(far), classes(PLATFORMS)
     statements = (
         (DUE, _values(lines, due_starts(mark, lane.rule.ageing), lane.now, 20)),
         (COMING, _coming_values(lines, mark, lane.now, 20)),

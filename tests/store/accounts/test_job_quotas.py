@@ -85,7 +85,7 @@ def test_a_seller_may_pay_for_more_in_the_moment_in_which_a_run_meets_the_quota(
     assert rows.one("SELECT tier FROM profiles") == "pro"
 
 
-def test_whoever_waited_for_long_leaves_nothing_to_those_who_pay(pool: ConnectionPool) -> None:
+def test_jobs_that_waited_long_go_before_those_of_paying_sellers(pool: ConnectionPool) -> None:
     """Law L12: paid demand alone may fill the day, every day."""
     rows = make_rows(pool, day_limit=100)
     rows.add("f", waited=11 * 60 * MINUTE)

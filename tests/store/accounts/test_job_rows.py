@@ -7,21 +7,23 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.core.accounts.jobs import BACKFILLED, KINDS, JobType, PlatformName, Tier, score
+from headway.app.accounts import connect_account
+from headway.core.accounts.jobs import BACKFILLED, JobType, PlatformName, Tier, score
 from headway.core.catalog.change_detection import Terms
 from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConflictError, InvalidError, NotFoundError
+from headway.providers.registry import platform_role
 from headway.store.accounts.connections import ConnectedShop, ConnectedShops, disconnect
 from headway.store.accounts.job_rows import SPREAD, JobRows, first_run_at
 from headway.store.catalog.sellers import Sellers
 from headway.store.monitoring.notices import Notices
+from headway_lab.platforms import ETSY, PRINTIFY, SHOPIFY
 
 A, B = SellerId("a"), SellerId("b")
 NOW = datetime(2026, 3, 10, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
 QUOTAS = {Tier.FREE: 50, Tier.STARTER: 300, Tier.GROWTH: 1500, Tier.PRO: 5000}
-ETSY, PRINTIFY = PlatformName.ETSY, PlatformName.PRINTIFY
 RUN = """
 UPDATE sync_jobs SET status = 'running', fence = 7, lease_owner = 'w', lease_until = %s,
   cursor = '{"since": 1, "run": {"page": 3}}', retry_count = 2
@@ -35,9 +37,13 @@ def accounts(pool: ConnectionPool) -> ConnectedShops:
 
 
 def connect(
-    accounts: ConnectedShops, seller: SellerId = A, shop: str = "11", *, now: datetime = NOW
+    pool: ConnectionPool,
+    seller: SellerId = A,
+    shop: str = "11",
+    *,
+    now: datetime = NOW,
 ) -> ConnectedShop:
-    return accounts.connect(seller, shop, platform=ETSY, title="Ada's", now=now)
+    return connect_account(pool, seller, shop, platform=ETSY, title="Ada's", now=now)
 
 
 def ask(pool: ConnectionPool, statement: str, *values: Any) -> list[Any]:
@@ -57,12 +63,12 @@ def events(pool: ConnectionPool, kind: str) -> int:
 
 @pytest.mark.parametrize(
     ("platform", "shop"),
-    ((ETSY, "123"), (PRINTIFY, "55"), (PlatformName.SHOPIFY, "foo.myshopify.com")),
+    ((ETSY, "123"), (PRINTIFY, "55"), (SHOPIFY, "foo.myshopify.com")),
 )
 def test_an_account_comes_with_a_job_for_each_kind_and_one_for_its_history(
-    accounts: ConnectedShops, pool: ConnectionPool, platform: PlatformName, shop: str
+    pool: ConnectionPool, platform: PlatformName, shop: str
 ) -> None:
-    account = accounts.connect(A, shop, platform=platform, owner_id="9", title="T", now=NOW)
+    account = connect_account(pool, A, shop, platform=platform, owner_id="9", title="T", now=NOW)
     assert (account.platform, account.shop, account.owner_id) == (platform, shop, "9")
     assert (account.title, account.status) == ("T", "connected")
     rows = ask(
@@ -71,10 +77,12 @@ def test_an_account_comes_with_a_job_for_each_kind_and_one_for_its_history(
         " WHERE account_id = %s",
         account.id,
     )
-    wanted = {(kind.value, "incremental") for kind in KINDS[platform]}
-    wanted |= {(kind.value, "backfill") for kind in KINDS[platform] if kind in BACKFILLED}
-    assert {row[:2] for row in rows} == wanted
-    assert len(rows) == len(wanted)
+    expected = {(kind.value, "incremental") for kind in platform_role(platform).kinds}
+    expected |= {
+        (kind.value, "backfill") for kind in platform_role(platform).kinds if kind in BACKFILLED
+    }
+    assert {row[:2] for row in rows} == expected
+    assert len(rows) == len(expected)
     for _, job_type, *rest in rows:
         assert rest == [
             "free", score(Tier.FREE, JobType(job_type)), "queued", A, first_run_at(account.id, NOW),
@@ -82,7 +90,7 @@ def test_an_account_comes_with_a_job_for_each_kind_and_one_for_its_history(
     assert events(pool, "account_connected") == 1
 
 
-def test_a_thousand_accounts_are_no_herd() -> None:
+def test_the_first_runs_of_a_thousand_accounts_are_spread_out() -> None:
     instants = sorted(first_run_at(f"account {number}", NOW) for number in range(1000))
     assert instants[0] >= NOW
     assert instants[-1] < NOW + SPREAD
@@ -91,20 +99,20 @@ def test_a_thousand_accounts_are_no_herd() -> None:
     assert first_run_at("account 1", NOW) == first_run_at("account 1", NOW)
 
 
-def test_connecting_twice_changes_no_job(accounts: ConnectedShops, pool: ConnectionPool) -> None:
-    connect(accounts)
+def test_connecting_twice_changes_no_job(pool: ConnectionPool) -> None:
+    connect(pool)
     ask(pool, RUN, LATER)
     before = ask(pool, "SELECT * FROM sync_jobs ORDER BY id")
-    account = accounts.connect(A, "11", platform=ETSY, now=LATER)
-    assert account.title == "Ada's", "what is not told again stays"
+    account = connect_account(pool, A, "11", platform=ETSY, now=LATER)
+    assert account.title == "Ada's", "what is not named again stays"
     assert ask(pool, "SELECT * FROM sync_jobs ORDER BY id") == before
     assert events(pool, "account_connected") == 1
 
 
-def test_disconnecting_cancels_running_jobs_by_a_new_fence_and_tells_why(
+def test_disconnecting_cancels_running_jobs_by_a_new_fence_and_stores_the_reason(
     accounts: ConnectedShops, pool: ConnectionPool
 ) -> None:
-    account, other = connect(accounts), connect(accounts, B, "12")
+    account, other = connect(pool), connect(pool, B, "12")
     ask(pool, RUN, LATER)
     ask(pool, "UPDATE sync_jobs SET status = 'completed', next_run_at = NULL WHERE is_backfill"
               " AND kind = 'payments'")  # fmt: skip
@@ -135,10 +143,10 @@ def test_disconnecting_cancels_running_jobs_by_a_new_fence_and_tells_why(
     assert (events(pool, "account_disconnected"), events(pool, "job_cancelled")) == (1, 4)
 
 
-def test_a_grant_that_many_find_refused_is_told_once_and_again_after_a_reconnect(
+def test_a_refused_grant_is_reported_once_and_again_after_a_reconnect(
     accounts: ConnectedShops, pool: ConnectionPool
 ) -> None:
-    account = connect(accounts)
+    account = connect(pool)
 
     def refuse(_: int) -> str:
         with pool.connection() as connection, connection.transaction():
@@ -147,7 +155,7 @@ def test_a_grant_that_many_find_refused_is_told_once_and_again_after_a_reconnect
     with ThreadPoolExecutor(max_workers=4) as workers:
         assert set(workers.map(refuse, range(8))) == {"disconnected"}
     assert len(Notices(pool).list(A)) == events(pool, "account_disconnected") == 1
-    connect(accounts, now=LATER)
+    connect(pool, now=LATER)
     accounts.disconnect(A, "refused", platform=ETSY, now=LATER + timedelta(hours=1))
     assert len(Notices(pool).list(A)) == events(pool, "account_disconnected") == 2
 
@@ -155,13 +163,13 @@ def test_a_grant_that_many_find_refused_is_told_once_and_again_after_a_reconnect
 def test_reconnecting_resumes_from_the_cursors_and_forgives_failures(
     accounts: ConnectedShops, pool: ConnectionPool
 ) -> None:
-    account = connect(accounts)
+    account = connect(pool)
     ask(pool, RUN, LATER)
     ask(pool, "UPDATE sync_jobs SET status = 'completed', next_run_at = NULL WHERE is_backfill")
     ask(pool, "UPDATE sync_jobs SET status = 'dead', next_run_at = NULL, retry_count = 5"
               " WHERE kind = 'listings'")  # fmt: skip
     accounts.disconnect(A, "moved", platform=ETSY, now=NOW)
-    again = connect(accounts, now=LATER)
+    again = connect(pool, now=LATER)
     assert (again.id, again.status, again.reason) == (account.id, "connected", "")
     rows = ask(
         pool,
@@ -182,49 +190,51 @@ def test_reconnecting_resumes_from_the_cursors_and_forgives_failures(
 def test_a_shop_has_one_seller_on_every_platform_and_is_exchanged_only_unread(
     accounts: ConnectedShops, pool: ConnectionPool
 ) -> None:
-    account = connect(accounts)
-    accounts.connect(A, "11", platform=PRINTIFY, now=NOW)
+    account = connect(pool)
+    connect_account(pool, A, "11", platform=PRINTIFY, now=NOW)
     with pytest.raises(ConflictError, match="11 is the shop of a; a shop has one seller"):
-        connect(accounts, B)
+        connect(pool, B)
     with pytest.raises(ConflictError, match="a has the shop 11; connect 12 as another seller"):
-        connect(accounts, A, "12")
+        connect(pool, A, "12")
     accounts.disconnect(A, "mistyped", platform=ETSY, now=NOW)
-    account = connect(accounts, A, "12")
+    account = connect(pool, A, "12")
     assert accounts.of_seller(A, PRINTIFY).status == "connected"
     ask(pool, "INSERT INTO listings (account_id, external_id, user_id, platform, state, checked_at,"
               " created_at, updated_at) VALUES (%s, '1', 'a', 'etsy', '', now(), now(), now())",
         account.id)  # fmt: skip
     accounts.disconnect(A, "closed", platform=ETSY, now=NOW)
     with pytest.raises(ConflictError, match="a has the shop 12"):
-        connect(accounts, A, "13")
+        connect(pool, A, "13")
 
 
-def test_a_refused_connection_leaves_no_job(accounts: ConnectedShops, pool: ConnectionPool) -> None:
-    connect(accounts)
+def test_a_refused_connection_leaves_no_job(pool: ConnectionPool) -> None:
+    connect(pool)
     with pytest.raises(ConflictError):
-        connect(accounts, B)
+        connect(pool, B)
     assert ask(pool, "SELECT DISTINCT user_id FROM sync_jobs") == [(A,)]
 
 
 @pytest.mark.parametrize("written", ("", "acme", "12a", "0", "-1", "1" * 30))
-def test_what_is_no_shops_number_is_refused(accounts: ConnectedShops, written: str) -> None:
+def test_what_is_no_shops_number_is_refused(pool: ConnectionPool, written: str) -> None:
     with pytest.raises(InvalidError, match="is not an id of a shop on etsy; it is a number"):
-        connect(accounts, A, written)
+        connect(pool, A, written)
 
 
-def test_a_seller_without_that_shop_is_told_how_to_connect_one(accounts: ConnectedShops) -> None:
-    said = "a has no shop on etsy; connect one with: headway connect SHOP --seller a --platform"
-    with pytest.raises(NotFoundError, match=said):
+def test_the_error_for_a_seller_without_that_shop_shows_how_to_connect_one(
+    accounts: ConnectedShops,
+) -> None:
+    message = "a has no shop on etsy; connect one with: headway connect SHOP --seller a --platform"
+    with pytest.raises(NotFoundError, match=message):
         accounts.of_seller(A, ETSY)
-    with pytest.raises(NotFoundError, match=said):
+    with pytest.raises(NotFoundError, match=message):
         accounts.disconnect(A, "", platform=ETSY, now=NOW)
 
 
 def test_a_tier_moves_all_jobs_of_its_seller_up_and_down_and_no_others(
-    accounts: ConnectedShops, pool: ConnectionPool
+    pool: ConnectionPool,
 ) -> None:
-    connect(accounts)
-    connect(accounts, B, "12")
+    connect(pool)
+    connect(pool, B, "12")
     ask(pool, RUN, LATER)
     ask(pool, "UPDATE sync_jobs SET job_type = 'webhook_triggered', score = 13"
               " WHERE kind = 'payments' AND NOT is_backfill")  # fmt: skip
@@ -232,19 +242,17 @@ def test_a_tier_moves_all_jobs_of_its_seller_up_and_down_and_no_others(
     for tier in (Tier.PRO, Tier.STARTER, Tier.FREE):
         sellers(pool).set_tier(A, tier, quotas=QUOTAS, now=NOW)
         assert sellers(pool).tier(A) is tier
-        found = ask(pool, every, A)
-        assert len(found) == 5
-        for name, number, job_type in found:
+        rows = ask(pool, every, A)
+        assert len(rows) == 5
+        for name, number, job_type in rows:
             assert (name, number) == (tier, score(tier, JobType(job_type)))
     assert {name for name, *_ in ask(pool, every, B)} == {"free"}
     assert sellers(pool).tier(SellerId("nobody")) is Tier.FREE
 
 
-def test_jobs_of_an_account_that_comes_later_have_the_sellers_tier(
-    accounts: ConnectedShops, pool: ConnectionPool
-) -> None:
+def test_jobs_of_an_account_that_comes_later_have_the_sellers_tier(pool: ConnectionPool) -> None:
     sellers(pool).set_tier(A, Tier.GROWTH, quotas=QUOTAS, now=NOW)
-    connect(accounts)
+    connect(pool)
     assert set(ask(pool, "SELECT tier, score FROM sync_jobs")) == {("growth", 31), ("growth", 32)}
 
 
@@ -256,10 +264,10 @@ def test_jobs_of_an_account_that_comes_later_have_the_sellers_tier(
     ),
 )  # fmt: skip
 def test_a_better_tier_lifts_the_quota_where_it_allows_more(
-    accounts: ConnectedShops, pool: ConnectionPool, tier: Tier, month: datetime, lifted: int
+    pool: ConnectionPool, tier: Tier, month: datetime, lifted: int
 ) -> None:
     for seller, shop in ((A, "11"), (B, "12")):
-        connect(accounts, seller, shop)
+        connect(pool, seller, shop)
     until = datetime(2026, 4, 1, tzinfo=UTC)
     ask(pool, "UPDATE sync_jobs SET status = 'plan_limit_reached', next_run_at = %s,"
               " wait_reason = 'used up' WHERE kind = 'orders'", until)  # fmt: skip
@@ -273,11 +281,9 @@ def test_a_better_tier_lifts_the_quota_where_it_allows_more(
     assert events(pool, "plan_limit_lifted") == lifted
 
 
-def test_the_dead_are_revived_one_or_all_and_only_by_their_own_seller(
-    accounts: ConnectedShops, pool: ConnectionPool
-) -> None:
-    account = connect(accounts)
-    connect(accounts, B, "12")
+def test_the_dead_are_revived_one_or_all_and_only_by_their_own_seller(pool: ConnectionPool) -> None:
+    account = connect(pool)
+    connect(pool, B, "12")
     ask(pool, "UPDATE sync_jobs SET status = 'dead', next_run_at = NULL, retry_count = 5,"
               " last_error = 'x'")  # fmt: skip
     rows = JobRows(pool)
@@ -297,7 +303,7 @@ def test_the_dead_are_revived_one_or_all_and_only_by_their_own_seller(
 def test_the_dead_of_a_disconnected_account_wait_for_its_connection(
     accounts: ConnectedShops, pool: ConnectionPool
 ) -> None:
-    account = connect(accounts)
+    account = connect(pool)
     ask(pool, "UPDATE sync_jobs SET status = 'dead', next_run_at = NULL")
     accounts.disconnect(A, "closed", platform=ETSY, now=NOW)
     with pytest.raises(ConflictError, match="connect it again"):

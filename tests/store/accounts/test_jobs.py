@@ -10,9 +10,10 @@ from psycopg_pool import ConnectionPool
 from tests.store.accounts.job_fixtures import DAY_KEY, MINUTE, NOW, RULE, Rows, make_rows
 
 from headway.core.accounts import jobs
-from headway.core.accounts.jobs import DataKind, Job, JobStatus, JobType, PlatformName, Tier
+from headway.core.accounts.jobs import DataKind, Job, JobStatus, JobType, Tier
 from headway.core.accounts.pagination import Page, PageStep
 from headway.core.limits.transitions import Observation
+from headway_lab.platforms import ETSY
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_a_claim_says_all_that_a_run_needs(rows: Rows) -> None:
     assert (job.kind, job.type, job.tier) == (DataKind.ORDERS, JobType.WEBHOOK, Tier.GROWTH)
     assert (job.account.shop, job.account.owner_id) == ("a-etsy", "o-a")
     assert (job.fence, job.started_at, job.due_at) == (1, NOW, NOW - MINUTE)
-    assert sorted(job.wanted) == ["5", "7"]
+    assert sorted(job.requested_ids) == ["5", "7"]
     assert job.is_first
     assert permit is not None
 
@@ -107,9 +108,9 @@ def test_several_are_claimed_at_once_best_first_and_one_of_each_account(rows: Ro
 def test_a_platform_that_is_passed_over_hides_none_of_the_others(rows: Rows) -> None:
     rows.add("a", "etsy", tier="pro")
     rows.add("b", "shopify")
-    job, _ = rows.claim(without={PlatformName.ETSY})
+    job, _ = rows.claim(without={ETSY})
     assert job.account.user_id == "b"
-    assert rows.claim(without={PlatformName.ETSY}) is None
+    assert rows.claim(without={ETSY}) is None
 
 
 def test_what_is_due_again_is_queued_and_keeps_its_place(rows: Rows) -> None:
@@ -175,7 +176,7 @@ def test_a_spent_day_passes_over_its_platform_only(pool: ConnectionPool) -> None
     for number in range(50):
         rows.add(f"e{number}", tier="pro", waited=MINUTE)
     shopify = rows.add("s", "shopify")
-    assert rows.claim()[0].account.platform is PlatformName.ETSY
+    assert rows.claim()[0].account.platform == ETSY
     assert rows.claim()[0].id == shopify
     assert rows.claim() is None
     assert rows.day() == (0, 2)
@@ -314,7 +315,7 @@ def test_a_backfill_that_is_done_stays_done(rows: Rows) -> None:
     assert rows.status(job_id) == ("completed", None)
 
 
-def test_a_dead_job_tells_its_seller_once(rows: Rows) -> None:
+def test_a_dead_job_notifies_its_seller_once(rows: Rows) -> None:
     job_id = rows.add("a")
     job, _ = rows.claim()
     for _ in range(2):
@@ -332,7 +333,7 @@ def test_a_dead_job_tells_its_seller_once(rows: Rows) -> None:
     ("status", "reason", "event"),
     (
         (JobStatus.QUEUED, "", "job_yielded"),
-        (JobStatus.QUEUED, "told to wait", "job_rescheduled"),
+        (JobStatus.QUEUED, "rate limited", "job_rescheduled"),
         (JobStatus.FAILED, "refused", "job_failed"),
         (JobStatus.LIMITED, "used up", "plan_limit_reached"),
     ),
@@ -348,7 +349,7 @@ def test_every_end_of_a_claim_leaves_one_event(
     assert events(rows, job_id) == [event]
 
 
-def test_whoever_fell_silent_is_rescued_and_refused_afterwards(rows: Rows) -> None:
+def test_the_job_of_a_silent_worker_is_rescued_and_its_late_settle_is_refused(rows: Rows) -> None:
     job_id = rows.add("a")
     job, _ = rows.claim(owner="silent")
     rows.clock.sleep(60)
@@ -381,13 +382,13 @@ def test_who_falls_silent_again_before_a_page_gives_up_its_place(rows: Rows) -> 
     assert rows.status(job_id) == ("queued", job.due_at)
 
 
-def test_a_claim_tells_when_the_job_came_to_be(rows: Rows) -> None:
+def test_a_claim_shows_when_the_job_was_created(rows: Rows) -> None:
     job_id = rows.add("a")
     job, _ = rows.claim()
     assert job.enlisted_at == rows.one("SELECT created_at FROM sync_jobs WHERE id = %s", job_id)
 
 
-def test_disconnecting_cancels_jobs_refuses_the_worker_and_tells_once(rows: Rows) -> None:
+def test_disconnecting_cancels_jobs_refuses_the_worker_and_notifies_once(rows: Rows) -> None:
     account = rows.account("a")
     running, waiting = rows.job(account), rows.job(account, kind="listings", waited=-MINUTE)
     done = rows.job(account, job_type="backfill", waited=-MINUTE)
@@ -416,7 +417,7 @@ def in_threads(count: int, act: Any) -> list[Any]:
     def run(number: int) -> None:
         try:
             results.append(act(number))
-        except BaseException as error:  # noqa: BLE001 - told to the test
+        except BaseException as error:  # noqa: BLE001 - passed to the test
             errors.append(error)
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]

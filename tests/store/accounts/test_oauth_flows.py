@@ -6,13 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import SellerId
 from headway.store.accounts.oauth_flows import OAuthFlow, OAuthFlows
+from headway_lab.platforms import ETSY, SHOPIFY
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 SOON = NOW + timedelta(minutes=10)
-ETSY, SHOPIFY = PlatformName.ETSY, PlatformName.SHOPIFY
 FLOW = OAuthFlow(platform=ETSY, user_id=SellerId("acme"), shop="", verifier=b"sealed")
 
 
@@ -58,19 +57,19 @@ def test_what_the_table_holds_is_no_link_code_and_no_link_code_is_a_state(
 
 
 def test_of_ten_browsers_with_the_same_link_code_one_gets_in(flows: OAuthFlows) -> None:
-    seen: list[OAuthFlow | None] = []
+    flows_taken: list[OAuthFlow | None] = []
     threads = [
-        threading.Thread(target=lambda at=at: seen.append(begin(flows, state=f"s{at}")))
+        threading.Thread(target=lambda at=at: flows_taken.append(begin(flows, state=f"s{at}")))
         for at in range(10)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [item for item in seen if item is not None] == [FLOW]
+    assert [item for item in flows_taken if item is not None] == [FLOW]
 
 
-def test_verifiers_are_encrypted_anew_too(flows: OAuthFlows) -> None:
+def test_verifiers_are_encrypted_again_too(flows: OAuthFlows) -> None:
     assert flows.reencrypt(lambda _: None) == 0
     assert flows.reencrypt(bytes.upper) == 1
     assert flows.secrets() == [b"SEALED"]

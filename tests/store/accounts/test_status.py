@@ -6,14 +6,14 @@ import pytest
 from psycopg_pool import ConnectionPool
 from tests.store.accounts.lane import DAY_KEY, Lane
 
-from headway.core.accounts.jobs import JobStatus, JobType, PlatformName, Tier
+from headway.core.accounts.jobs import JobStatus, JobType, Tier
 from headway.core.accounts.reasons import JobState
 from headway.core.catalog.listings import LimitKey, SellerId
 from headway.core.limits.breaker import Breaker
 from headway.core.limits.daily_shares import DayShare
 from headway.core.limits.transitions import Observation
 from headway.store.accounts.connections import ConnectedShops
-from headway.store.accounts.job_list import JobView, find, is_job_name, of_seller, read_line
+from headway.store.accounts.job_list import JobView, find, is_job_name, of_seller, read_queue_state
 from headway.store.accounts.job_queue import queue
 from headway.store.accounts.status import (
     AccountsStatus,
@@ -24,6 +24,7 @@ from headway.store.accounts.status import (
 from headway.store.limits.breakers import Breakers
 from headway.store.limits.day_demand import DayDemand
 from headway.store.limits.quotas import read_budgets
+from headway_lab.platforms import ETSY, PLATFORMS
 from headway_lab.virtual_clock import VirtualClock
 
 HOUR = timedelta(hours=1)
@@ -56,6 +57,7 @@ def look(lane: Lane) -> AccountsStatus:
         return accounts_status(
             connection,
             lane.now,
+            platforms=PLATFORMS,
             rule=lane.rule,
             days=lane.days,
             demand=DayDemand(lane.pool, lane.rule),
@@ -65,14 +67,18 @@ def look(lane: Lane) -> AccountsStatus:
 def line_up(lane: Lane, limit: int = 100) -> list[JobView]:
     with lane.pool.connection() as connection:
         budgets = read_budgets(connection, lane.now, lane.days, DayDemand(lane.pool, lane.rule))
-        line = read_line(connection, lane.now, rule=lane.rule, budgets=budgets)
+        line = read_queue_state(
+            connection, lane.now, rule=lane.rule, platforms=PLATFORMS, budgets=budgets
+        )
         return queue(connection, lane.now, line, limit=limit)
 
 
 def explain(lane: Lane, name: str) -> JobView:
     with lane.pool.connection() as connection:
         budgets = read_budgets(connection, lane.now, lane.days, DayDemand(lane.pool, lane.rule))
-        line = read_line(connection, lane.now, rule=lane.rule, budgets=budgets)
+        line = read_queue_state(
+            connection, lane.now, rule=lane.rule, platforms=PLATFORMS, budgets=budgets
+        )
         job = find(connection, lane.now, line, name)
     assert job is not None
     return job
@@ -156,7 +162,7 @@ def test_a_spent_day_blocks_its_platform_and_says_until_when(lane: Lane) -> None
         [DAY_KEY], cost=99, owner="x", max_wait_s=0, lease_s=60, grace_s=0, purpose="", begins=True
     )
     lane.limiter.settle(permit, sent=True, actual=99)
-    etsy = [job for job in line_up(lane) if job.platform is PlatformName.ETSY]
+    etsy = [job for job in line_up(lane) if job.platform == ETSY]
     assert {job.state for job in etsy} == {JobState.BUDGET}
     (budget,) = look(lane).budgets
     assert (budget.used, budget.left) == (99, 1)
@@ -182,7 +188,7 @@ def test_what_is_left_to_those_who_pay_blocks_only_those_who_do_not(lane: Lane) 
     states = {
         job.tier: job.state
         for job in line_up(lane)
-        if job.platform is PlatformName.ETSY and job.type is not JobType.BACKFILL
+        if job.platform == ETSY and job.type is not JobType.BACKFILL
     }
     assert states[Tier.FREE] is JobState.BUDGET
     assert states[Tier.PRO] is not JobState.BUDGET
@@ -221,10 +227,10 @@ def test_a_dead_job_says_why_and_what_to_do(lane: Lane) -> None:
 def test_disconnected_accounts_come_first_with_their_reason(lane: Lane) -> None:
     lane.connect()
     ConnectedShops(lane.pool).disconnect(
-        SellerId("prime"), "the grant was revoked", platform=PlatformName.ETSY, now=lane.now
+        SellerId("prime"), "the grant was revoked", platform=ETSY, now=lane.now
     )
     status = look(lane)
-    assert (status.accounts[0].user_id, status.accounts[0].platform) == ("prime", PlatformName.ETSY)
+    assert (status.accounts[0].user_id, status.accounts[0].platform) == ("prime", ETSY)
     assert not status.accounts[0].is_connected
     assert status.accounts[0].trouble == "the grant was revoked"
     answer = explain(lane, "prime/etsy/orders")
@@ -285,7 +291,9 @@ def test_a_seller_sees_all_jobs_with_what_has_ended_last(lane: Lane) -> None:
     )
     running, _ = lane.claim()
     with lane.pool.connection() as connection:
-        line = read_line(connection, lane.now, rule=lane.rule, budgets=())
+        line = read_queue_state(
+            connection, lane.now, rule=lane.rule, platforms=PLATFORMS, budgets=()
+        )
         views = of_seller(connection, lane.now, line, SellerId("prime"))
     assert len(views) == 13
     assert views[0].id == running.id

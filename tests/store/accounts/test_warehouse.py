@@ -26,6 +26,7 @@ from headway.core.accounts.warehouse import (
 from headway.core.catalog.listings import CLOCKS_APART_MAX, SellerId
 from headway.errors import InvariantError
 from headway.store.accounts.warehouse import Warehouse, write
+from headway_lab.platforms import SHOPIFY
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
@@ -75,7 +76,7 @@ def warehouse(pool: ConnectionPool) -> Warehouse:
 
 def put(
     pool: ConnectionPool,
-    whose: Account,
+    owner: Account,
     *,
     now: datetime = NOW,
     kind: DataKind = DataKind.ORDERS,
@@ -87,7 +88,7 @@ def put(
     page = Page(records=Records(**records), missing=tuple(missing))
     with pool.connection() as connection, connection.transaction():
         write(
-            connection, whose, page, step or PageStep(cursor={}), kind=kind,
+            connection, owner, page, step or PageStep(cursor={}), kind=kind,
             asked_at=asked_at or now,
             now=now,
         )  # fmt: skip
@@ -181,11 +182,11 @@ def test_what_makes_no_sense_is_kept_as_it_came_and_leaves_once_it_reads_well(
     bad = Unreadable(kind="orders", external_id="1", reason="no total", raw=raw)
     put(pool, mine, orders=(ORDER,))
     put(pool, mine, unreadable=(bad, replace(bad, external_id="2")), now=NOW + MINUTE)
-    found = warehouse.unreadable(mine)
-    assert [(item.kind, item.external_id, item.reason) for item in found] == [
+    unreadable = warehouse.unreadable(mine)
+    assert [(item.kind, item.external_id, item.reason) for item in unreadable] == [
         ("orders", "1", "no total"), ("orders", "2", "no total"),
     ]  # fmt: skip
-    assert found[0].raw == {"id": 1, "name": "nul \ufffd and half \ufffd", "x": ["nan", None]}
+    assert unreadable[0].raw == {"id": 1, "name": "nul \ufffd and half \ufffd", "x": ["nan", None]}
     row = warehouse.rows(mine.id)["orders"]["1",]
     assert (row["status"], row["checked_at"]) == ("paid", NOW + MINUTE)
     put(pool, mine, orders=(ORDER,), missing=("2",))
@@ -207,8 +208,8 @@ def test_listings_that_a_whole_walk_has_not_seen_are_removed_and_may_come_back(
     others = account(pool, "b")
     names = ("7", "8", "9")
     every = tuple(replace(LISTING, external_id=name) for name in names)
-    for whose in (mine, others):
-        put(pool, whose, kind=DataKind.LISTINGS, listings=every)
+    for owner in (mine, others):
+        put(pool, owner, kind=DataKind.LISTINGS, listings=every)
     walk = NOW + CLOCKS_APART_MAX + MINUTE
     bad = Unreadable(kind="listings", external_id="8", reason="no price", raw={})
     end = PageStep(cursor={}, is_done=True, gone_since=walk)
@@ -217,9 +218,9 @@ def test_listings_that_a_whole_walk_has_not_seen_are_removed_and_may_come_back(
         now=walk, step=end
     )  # fmt: skip
 
-    def states(whose: Account) -> list[str]:
-        found = warehouse.rows(whose.id)["listings"]
-        return [found[name,]["state"] for name in names]
+    def states(owner: Account) -> list[str]:
+        rows = warehouse.rows(owner.id)["listings"]
+        return [rows[name,]["state"] for name in names]
 
     assert states(mine) == ["active", "active", "removed"]
     assert states(others) == ["active"] * 3
@@ -292,7 +293,7 @@ def test_webhooks_are_handled_by_what_was_read_after_they_came(
     assert handled() == {"read", "bad", "gone", "nameless"}
 
 
-def test_the_month_counts_new_orders_of_all_accounts_placed_in_it_and_begins_anew(
+def test_the_month_counts_new_orders_of_all_accounts_placed_in_it_and_starts_again(
     pool: ConnectionPool, mine: Account, warehouse: Warehouse
 ) -> None:
     second, others = account(pool, platform="printify"), account(pool, "b")
@@ -355,7 +356,7 @@ def test_no_page_is_written_through_anothers_account(
     before = warehouse.rows(mine.id)
     for forged in (
         replace(mine, user_id=others.user_id),
-        replace(mine, platform=PlatformName.SHOPIFY),
+        replace(mine, platform=SHOPIFY),
         replace(others, user_id=mine.user_id),
     ):
         with pytest.raises(InvariantError, match="is not"):

@@ -103,15 +103,15 @@ class Model:
         orders = {order.external_id: order for order in records.orders}
         for order in orders.values():
             bare = replace(order, line_items=(), shipments=(), refunds=())
-            found = {part: {e.external_id: e for e in getattr(order, part)} for part in PARTS}
-            if self._order(order.external_id) != (bare, found):
+            parts = {part: {e.external_id: e for e in getattr(order, part)} for part in PARTS}
+            if self._order(order.external_id) != (bare, parts):
                 self.changed[order.external_id] = now
             self.rows["orders"][order.external_id,] = bare
             for part in PARTS:
                 for key in [key for key in self.rows[part] if key[0] == order.external_id]:
                     del self.rows[part][key]
-                for name, each in found[part].items():
-                    self.rows[part][order.external_id, name] = each
+                for name, row in parts[part].items():
+                    self.rows[part][order.external_id, name] = row
         for table in ("listings", "payments"):
             for item in getattr(records, table):
                 self.rows[table][item.external_id,] = item
@@ -122,7 +122,7 @@ class Model:
 
     def _order(self, name: str) -> tuple[Any, Any]:
         held = {
-            part: {key[1]: each for key, each in self.rows[part].items() if key[0] == name}
+            part: {key[1]: row for key, row in self.rows[part].items() if key[0] == name}
             for part in PARTS
         }
         return self.rows["orders"].get((name,)), held
@@ -140,19 +140,19 @@ def test_the_tables_hold_the_last_state_of_each_record_and_the_count_is_a_recoun
     seller, warehouse, now = SellerId(f"seller {next(runs)}"), Warehouse(ready), START
     accounts = [_account(ready, seller, platform) for platform in ("etsy", "printify")]
     models = [Model(), Model()]
-    for whose, hours, records in trace:
+    for owner, hours, records in trace:
         now += timedelta(hours=hours)
         with ready.connection() as connection, connection.transaction():
             write(
                 connection,
-                accounts[whose],
+                accounts[owner],
                 Page(records=records),
                 PageStep(cursor={}),
                 kind=DataKind.ORDERS,
                 asked_at=now,
                 now=now,
             )
-        models[whose].take(records, now)
+        models[owner].take(records, now)
     for account, model in zip(accounts, models, strict=True):
         _compare(warehouse.rows(account.id), model)
     _recount(ready, accounts, models, now)

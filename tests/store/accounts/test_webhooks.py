@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.core.accounts.jobs import DataKind, PlatformName
+from headway.core.accounts.jobs import DataKind
 from headway.core.accounts.webhooks import Webhook, WebhookEffect
 from headway.store.accounts.webhooks import DeliveryResult, Webhooks
+from headway_lab.platforms import ETSY, SHOPIFY
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
@@ -63,7 +64,7 @@ def make(execute: Execute, account: str) -> Callable[..., str]:
 
 def hook(effect: WebhookEffect = WebhookEffect.WAKE, **values: Any) -> Webhook:
     usual: dict[str, Any] = {
-        "platform": PlatformName.SHOPIFY,
+        "platform": SHOPIFY,
         "delivery_id": f"w-{next(numbers)}",
         "shop": SHOP,
         "topic": "orders/updated",
@@ -102,8 +103,8 @@ def test_a_delivery_wakes_a_job_that_may_run(
     job_id = make(status)
     assert Webhooks(pool).take(hook(), now=NOW) is DeliveryResult.TAKEN
     assert state(execute, job_id) == then
-    wanted = "SELECT count(*) FROM webhook_deliveries WHERE handled_at IS NULL"
-    assert execute(wanted) == [(1,)], "it stays wanted until somebody has read it"
+    query = "SELECT count(*) FROM webhook_deliveries WHERE handled_at IS NULL"
+    assert execute(query) == [(1,)], "it stays wanted until somebody has read it"
 
 
 def test_only_the_job_that_looks_for_news_of_that_kind_is_woken(
@@ -178,21 +179,21 @@ def test_a_shop_that_is_not_connected_leaves_no_trace(
     pool: ConnectionPool, execute: Execute, make: Callable[..., str]
 ) -> None:
     make("queued")
-    for stranger in (hook(shop="two.myshopify.com"), hook(platform=PlatformName.ETSY)):
+    for stranger in (hook(shop="two.myshopify.com"), hook(platform=ETSY)):
         assert Webhooks(pool).take(stranger, now=NOW) is DeliveryResult.UNKNOWN_SHOP
     assert execute("SELECT count(*) FROM webhook_deliveries") == [(0,)]
     assert execute("SELECT count(*) FROM sync_audit_log") == [(0,)]
 
 
-def test_the_end_of_an_account_cancels_its_jobs_and_tells_the_seller_once(
+def test_the_end_of_an_account_cancels_its_jobs_and_notifies_the_seller_once(
     pool: ConnectionPool, execute: Execute, make: Callable[..., str]
 ) -> None:
     running, dead = make("running"), make("dead", kind="listings")
     pulled = make("completed", job_type="backfill")
-    end = hook(WebhookEffect.DISCONNECT, topic="app/uninstalled")
+    reason = "the app was uninstalled in the shop"
+    end = hook(WebhookEffect.DISCONNECT, topic="app/uninstalled", reason=reason)
     for _ in range(2):
         Webhooks(pool).take(end, now=NOW)
-    reason = "the app was uninstalled in the shop"
     assert execute("SELECT status, reason FROM connected_accounts") == [("disconnected", reason)]
     assert [state(execute, job)[0] for job in (running, dead, pulled)] == [
         "cancelled", "dead", "completed",
@@ -229,8 +230,8 @@ def people(execute: Execute, account: str) -> str:
 def named(execute: Execute) -> list[tuple[str, str, str]]:
     rows = "SELECT user_id, right(external_id, 1), name || email FROM customers AS row JOIN"
     own = " (SELECT id, user_id AS seller FROM connected_accounts) AS a ON a.id = account_id"
-    found = execute(rows.replace("user_id", "seller") + own + " ORDER BY 1, 2")
-    return [tuple(row) for row in found]
+    rows_left = execute(rows.replace("user_id", "seller") + own + " ORDER BY 1, 2")
+    return [tuple(row) for row in rows_left]
 
 
 def test_a_customer_who_wants_to_be_forgotten_is(

@@ -10,10 +10,10 @@ import pytest
 from psycopg_pool import ConnectionPool
 from tests.engine.shop_setup import Shops, make_shops, wanted
 
+from headway.core.catalog.change_outcomes import ChangeOutcome
 from headway.core.catalog.listings import SellerId, Sku
 from headway.store.catalog.change_list import (
     EVENTS_MIN,
-    ChangeOutcome,
     ChangeQueries,
     ObservedChange,
     latest_changes,
@@ -35,7 +35,7 @@ def shops(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Shops:
     return make_shops(pool, clock, tmp_path, sellers=("acme", "zenith"))
 
 
-def tell(
+def add_event(
     shops: Shops,
     sku: str,
     kind: str,
@@ -56,7 +56,7 @@ def see(shops: Shops, sku: str, price: str, *, seller: str = "acme") -> datetime
     """Let the supplier's price be seen to change, so that the shop should show another one."""
     shops.want(sku, wanted(price, 5), seller=seller)
     shops.ask("UPDATE listing_state SET observed = %s WHERE sku = %s", json.dumps(PRICE[1]), sku)
-    return tell(shops, sku, "price_changed", *PRICE, seller=seller)
+    return add_event(shops, sku, "price_changed", *PRICE, seller=seller)
 
 
 def changes(shops: Shops) -> tuple[ObservedChange, ...]:
@@ -71,10 +71,10 @@ def only(shops: Shops) -> ObservedChange:
 
 def test_what_one_read_showed_is_one_change(shops: Shops) -> None:
     now, minute = shops.clock.now(), timedelta(minutes=1)
-    tell(shops, "P1", "price_changed", *PRICE, at=now - minute)
-    tell(shops, "P1", "quantity_changed", *STOCK, at=now - minute)
-    tell(shops, "P2", "quantity_changed", *STOCK, at=now - 2 * minute)
-    tell(shops, "P3", "first_observed", None, PRICE[1], at=now)
+    add_event(shops, "P1", "price_changed", *PRICE, at=now - minute)
+    add_event(shops, "P1", "quantity_changed", *STOCK, at=now - minute)
+    add_event(shops, "P2", "quantity_changed", *STOCK, at=now - 2 * minute)
+    add_event(shops, "P3", "first_observed", None, PRICE[1], at=now)
     first, second = changes(shops)
     assert (first.sku, first.price_old, first.price_new) == ("P1", Decimal(10), Decimal(11))
     assert (first.stock_old, first.stock_new) == (3, 4)
@@ -98,7 +98,7 @@ def test_a_change_waits_and_then_shows_what_was_written_and_the_time_between(sho
 def test_a_change_of_which_only_a_part_is_written_still_waits(shops: Shops) -> None:
     shops.list("A-1")
     see(shops, "A-1", "12.10")
-    tell(shops, "A-1", "shopify_updated", wanted("11.00", 5), wanted("11.00", 4))
+    add_event(shops, "A-1", "shopify_updated", wanted("11.00", 5), wanted("11.00", 4))
     assert (only(shops).fate, only(shops).lag_s) == (ChangeOutcome.WAITING, None)
 
 
@@ -106,7 +106,7 @@ def test_a_change_of_stock_shows_the_prices_that_stay(shops: Shops) -> None:
     shops.list("A-1")
     shops.want("A-1", wanted("11.00", 4))
     shops.ask("UPDATE listing_state SET observed = %s", json.dumps(PRICE[0]))
-    tell(shops, "A-1", "quantity_changed", *STOCK)
+    add_event(shops, "A-1", "quantity_changed", *STOCK)
     shops.drive(shops.push())
     change = only(shops)
     assert (change.price_new, change.price_now) == (None, Decimal(10))
@@ -127,8 +127,8 @@ def test_another_sellers_write_says_nothing_about_this_seller(shops: Shops) -> N
 
 def test_a_held_change_leaves_the_shop_as_it_is_until_it_is_approved(shops: Shops) -> None:
     shops.list("A-1")
-    tell(shops, "A-1", "price_changed", *PRICE)
-    tell(shops, "A-1", "change_held", error="too far")
+    add_event(shops, "A-1", "price_changed", *PRICE)
+    add_event(shops, "A-1", "change_held", error="too far")
     shops.ask(
         "UPDATE listing_state SET held_reason = 'too far', held_at = %s, proposed = %s",
         shops.clock.now(),
@@ -148,7 +148,7 @@ def test_a_held_change_leaves_the_shop_as_it_is_until_it_is_approved(shops: Shop
 
 def test_a_rejected_change_says_so(shops: Shops) -> None:
     shops.list("A-1")
-    tell(shops, "A-1", "change_held", error="too far")
+    add_event(shops, "A-1", "change_held", error="too far")
     shops.ask(
         "UPDATE listing_state SET held_reason = 'too far', held_at = %s, proposed = %s",
         shops.clock.now(),
@@ -218,9 +218,9 @@ def test_a_new_part_is_a_change_until_it_is_published_or_blocked(shops: Shops) -
             sku,
             sku,
         )
-        tell(shops, sku, "first_observed", None, PRICE[1])
-    tell(shops, "N-1", "product_published", None, {"price": "12.10"})
-    tell(shops, "N-2", "publish_blocked", error="stocked only at Mars")
+        add_event(shops, sku, "first_observed", None, PRICE[1])
+    add_event(shops, "N-1", "product_published", None, {"price": "12.10"})
+    add_event(shops, "N-2", "publish_blocked", error="stocked only at Mars")
     by_sku = {change.sku: change for change in changes(shops)}
     assert (by_sku["N-1"].kind, by_sku["N-1"].fate) == ("new part", ChangeOutcome.WRITTEN)
     assert (by_sku["N-1"].price_new, by_sku["N-1"].shop_new) == (Decimal(11), Decimal("12.10"))
@@ -247,15 +247,15 @@ def test_older_changes_come_page_by_page_each_once(shops: Shops) -> None:
     for number in range(12):
         for seller in ("acme", "zenith"):
             at = now - timedelta(minutes=number // 3)
-            tell(shops, f"P{number}", "price_changed", *PRICE, seller=seller, at=at)
-            tell(shops, f"P{number}", "quantity_changed", *STOCK, seller=seller, at=at)
+            add_event(shops, f"P{number}", "price_changed", *PRICE, seller=seller, at=at)
+            add_event(shops, f"P{number}", "quantity_changed", *STOCK, seller=seller, at=at)
     whole = ChangeQueries(shops.pool).page(now, limit=100).items
     assert len(whole) == 24
     assert all(change.stock_new == 4 and change.price_new == 11 for change in whole)
     assert walk(shops, 5) == list(whole)
 
 
-def test_what_became_of_an_old_change_is_not_told_by_newer_ones(shops: Shops) -> None:
+def test_the_result_of_an_old_change_does_not_come_from_newer_ones(shops: Shops) -> None:
     shops.list("A-1")
     see(shops, "A-1", "12.10")
     shops.drive(shops.push())
@@ -277,14 +277,16 @@ def test_changes_are_found_behind_any_number_of_other_events(shops: Shops) -> No
         EVENTS_MIN - 1,
     )
     # What one read showed lies across the end of the first walk.
-    tell(shops, "P1", "price_changed", *PRICE, at=now - minute)
-    tell(shops, "P1", "quantity_changed", *STOCK, at=now - minute)
-    tell(shops, "P2", "price_changed", *PRICE, at=now - 2 * minute)
+    add_event(shops, "P1", "price_changed", *PRICE, at=now - minute)
+    add_event(shops, "P1", "quantity_changed", *STOCK, at=now - minute)
+    add_event(shops, "P2", "price_changed", *PRICE, at=now - 2 * minute)
     first, second = walk(shops, 10)
     assert (first.sku, first.price_new, first.stock_new, second.sku) == ("P1", 11, 4, "P2")
 
 
 def test_changes_of_long_ago_are_shown_where_nothing_happened_since(shops: Shops) -> None:
     shops.want("P1", wanted("10", 5))
-    long_ago = tell(shops, "P1", "price_changed", *PRICE, at=shops.clock.now() - timedelta(days=90))
+    long_ago = add_event(
+        shops, "P1", "price_changed", *PRICE, at=shops.clock.now() - timedelta(days=90)
+    )
     assert [change.at for change in changes(shops)] == [long_ago]

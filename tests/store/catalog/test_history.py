@@ -1,4 +1,4 @@
-"""A listing's history: every event once, the chart as the events tell it, exports in chunks."""
+"""A listing's history: every event once, the chart as the events show it, exports in chunks."""
 
 import itertools
 from collections.abc import Sequence
@@ -13,8 +13,9 @@ from psycopg.types.json import Jsonb
 from psycopg_pool import ConnectionPool
 
 from headway.core.catalog.listings import LimitKey, SellerId, Sku
+from headway.core.catalog.price_history import SeriesPoint
 from headway.errors import InvalidError
-from headway.store.catalog.history import HistoryEvent, HistoryQueries, SeriesPoint
+from headway.store.catalog.history import HistoryEvent, HistoryQueries
 from headway.store.cursors import encode
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -25,7 +26,7 @@ QUICK = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
-TELL = """
+INSERT_EVENT = """
 INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type, old_value, new_value,
   error_message, actor) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
 """
@@ -56,13 +57,13 @@ events = st.lists(
 )
 
 
-def tell(pool: ConnectionPool, told: Sequence[Any], *, apart: timedelta = MINUTE) -> None:
+def add_events(pool: ConnectionPool, rows: Sequence[Any], *, apart: timedelta = MINUTE) -> None:
     with pool.connection() as connection, connection.transaction():
         connection.execute("TRUNCATE sync_audit_log")
-        for number, (seller, sku, (kind, new)) in enumerate(told):
+        for number, (seller, sku, (kind, new)) in enumerate(rows):
             at = START + number * apart
             values = (seller, sku, at, kind, None, None if new is None else Jsonb(new), None, "me")
-            connection.execute(TELL, values)
+            connection.execute(INSERT_EVENT, values)
 
 
 def leaf(views: HistoryQueries, **filters: Any) -> list[HistoryEvent]:
@@ -79,7 +80,7 @@ def leaf(views: HistoryQueries, **filters: Any) -> list[HistoryEvent]:
 
 
 @given(
-    told=events,
+    rows=events,
     seller=st.sampled_from((None, ACME)),
     kinds=st.sets(st.sampled_from(("price_changed", "sync_failed"))),
     limit=st.integers(1, 5),
@@ -89,25 +90,25 @@ def leaf(views: HistoryQueries, **filters: Any) -> list[HistoryEvent]:
 def test_pages_and_exports_hold_each_event_once(
     pool: ConnectionPool,
     *,
-    told: Sequence[Any],
+    rows: Sequence[Any],
     seller: SellerId | None,
     kinds: set[str],
     limit: int,
     apart: timedelta,
 ) -> None:
-    tell(pool, told, apart=apart)
+    add_events(pool, rows, apart=apart)
     expected = [
         (user_id, sku, kind)
-        for user_id, sku, (kind, _) in told
+        for user_id, sku, (kind, _) in rows
         if seller in {None, user_id} and (not kinds or kind in kinds)
     ]
     views = HistoryQueries(pool, chunk=limit)
-    seen = leaf(views, seller=seller, kinds=kinds, limit=limit)
-    assert len({event.id for event in seen}) == len(seen)
-    assert sorted((event.user_id, event.sku, event.kind) for event in seen) == sorted(
+    page = leaf(views, seller=seller, kinds=kinds, limit=limit)
+    assert len({event.id for event in page}) == len(page)
+    assert sorted((event.user_id, event.sku, event.kind) for event in page) == sorted(
         event for event in expected if event[1] == P1
     )
-    assert [event.at for event in seen] == sorted((event.at for event in seen), reverse=True)
+    assert [event.at for event in page] == sorted((event.at for event in page), reverse=True)
     exported = list(views.export(seller=seller, kinds=kinds))
     assert len({event.id for event in exported}) == len(exported)
     assert sorted(map(str, expected)) == sorted(
@@ -115,16 +116,16 @@ def test_pages_and_exports_hold_each_event_once(
     )
 
 
-@given(told=events, first=st.integers(0, 30))
+@given(rows=events, first=st.integers(0, 30))
 @QUICK
 def test_the_series_is_what_the_events_say(
-    pool: ConnectionPool, told: Sequence[Any], first: int
+    pool: ConnectionPool, rows: Sequence[Any], first: int
 ) -> None:
-    tell(pool, told)
+    add_events(pool, rows)
     since = START + first * MINUTE
     known: dict[str, Any] = {}
     expected: dict[datetime, SeriesPoint] = {}
-    for number, (seller, sku, (kind, new)) in enumerate(told):
+    for number, (seller, sku, (kind, new)) in enumerate(rows):
         if (seller, sku) != (ACME, P1) or kind in {"sync_failed", "lease_rescued"}:
             continue
         side = "shop " if kind == "shopify_updated" else ""
@@ -148,8 +149,8 @@ def _stock(quantities: dict[str, int] | None) -> int | None:
 
 
 def test_a_long_series_is_thinned_to_the_last_of_each_span(pool: ConnectionPool) -> None:
-    told = [(ACME, P1, ("quantity_changed", {"quantities": {"D": n}})) for n in range(100)]
-    tell(pool, told)
+    rows = [(ACME, P1, ("quantity_changed", {"quantities": {"D": n}})) for n in range(100)]
+    add_events(pool, rows)
     views = HistoryQueries(pool)
     whole, thin = views.series(P1, ACME, START), views.series(P1, ACME, START, points_max=11)
     assert len(whole) == 100
@@ -157,7 +158,7 @@ def test_a_long_series_is_thinned_to_the_last_of_each_span(pool: ConnectionPool)
 
 
 def test_an_export_takes_since_and_leaves_until(pool: ConnectionPool) -> None:
-    tell(pool, [(ACME, P1, ("sync_failed", None)), (BOLT, "P2", ("sync_failed", None))] * 3)
+    add_events(pool, [(ACME, P1, ("sync_failed", None)), (BOLT, "P2", ("sync_failed", None))] * 3)
     views = HistoryQueries(pool, chunk=2)
     ats = [event.at for event in views.export(since=START + MINUTE, until=START + 4 * MINUTE)]
     assert ats == [START + number * MINUTE for number in (1, 2, 3)]
@@ -166,12 +167,12 @@ def test_an_export_takes_since_and_leaves_until(pool: ConnectionPool) -> None:
 
 
 def test_what_is_written_while_an_export_runs_is_in_it(pool: ConnectionPool) -> None:
-    tell(pool, [(ACME, P1, ("sync_failed", None))] * 4)
+    add_events(pool, [(ACME, P1, ("sync_failed", None))] * 4)
     reader = HistoryQueries(pool, chunk=2).export()
     first = list(itertools.islice(reader, 2))
     with pool.connection() as connection:
         later = (ACME, P1, START + 9 * MINUTE, "listing_revived", None, None, None, None)
-        connection.execute(TELL, later)
+        connection.execute(INSERT_EVENT, later)
     assert [event.kind for event in [*first, *reader]] == ["sync_failed"] * 4 + ["listing_revived"]
 
 

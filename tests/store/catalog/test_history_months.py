@@ -32,7 +32,7 @@ def month(name: str) -> str:
 def test_this_month_and_the_next_are_made_once(pool: ConnectionPool) -> None:
     months = HistoryMonths(pool, months=0)
     before = ask(pool, MONTHS)
-    assert [months.tend(NOW), months.tend(NOW)] == [0, 0]
+    assert [months.maintain(NOW), months.maintain(NOW)] == [0, 0]
     made = [name for name in ask(pool, MONTHS) if name not in before]
     assert made == [(month("2031_03"),), (month("2031_04"),)]
 
@@ -43,7 +43,7 @@ def test_an_event_of_any_date_is_taken_and_moves_to_its_month_once_that_is_made(
     happen(pool, NOW)
     happen(pool, NOW - timedelta(days=4000))
     assert ask(pool, PARTS) == [(month("other"), 2)]
-    HistoryMonths(pool, months=0).tend(NOW)
+    HistoryMonths(pool, months=0).maintain(NOW)
     assert dict(ask(pool, PARTS)) == {month("2031_03"): 1, month("other"): 1}
 
 
@@ -62,15 +62,15 @@ def test_whole_months_beyond_the_retention_are_dropped_and_nothing_else(
 ) -> None:
     for back in range(5):
         at = months_before(NOW, back)
-        HistoryMonths(pool, months=0).tend(at)
+        HistoryMonths(pool, months=0).maintain(at)
         happen(pool, at)
-    assert HistoryMonths(pool, months=2).tend(NOW) >= 2
+    assert HistoryMonths(pool, months=2).maintain(NOW) >= 2
     kept = [name for (name, _) in ask(pool, PARTS)]
     assert kept == [month("2031_01"), month("2031_02"), month("2031_03")]
-    assert HistoryMonths(pool, months=2).tend(NOW) == 0
+    assert HistoryMonths(pool, months=2).maintain(NOW) == 0
 
 
-def test_months_are_counted_over_the_turn_of_the_year() -> None:
+def test_months_are_counted_across_the_end_of_a_year() -> None:
     assert months_before(NOW, 3) == datetime(2030, 12, 1, tzinfo=UTC)
     assert months_before(NOW, 24) == datetime(2029, 3, 1, tzinfo=UTC)
 
@@ -78,7 +78,7 @@ def test_months_are_counted_over_the_turn_of_the_year() -> None:
 def test_a_life_across_months_is_read_by_index_in_every_part(pool: ConnectionPool) -> None:
     for back in range(12):
         at = months_before(NOW, back)
-        HistoryMonths(pool, months=0).tend(at)
+        HistoryMonths(pool, months=0).maintain(at)
         with pool.connection() as connection, connection.cursor() as cursor:
             rows = [("acme", f"P{n % 200}", at + timedelta(minutes=n)) for n in range(2000)]
             cursor.executemany(INSERT, rows)

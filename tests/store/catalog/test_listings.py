@@ -27,7 +27,7 @@ def add(pool: ConnectionPool, clock: VirtualClock, *skus: str, **more: Any) -> i
     return Listings(pool).add(keys, policy=Rolling(), now=clock.now(), **more)
 
 
-def test_a_new_listing_waits_for_its_slot_unless_its_turn_is_urgent(
+def test_a_new_listing_waits_for_its_slot_unless_it_is_urgent(
     pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     assert add(pool, clock, "B") == 1

@@ -94,12 +94,12 @@ def fill(pool: ConnectionPool, catalog: list[dict[str, Any]]) -> None:
                 enter(pool, row)
 
 
-def leaf(views: ProductQueries, **asked: Any) -> Iterator[ProductView]:
+def leaf(views: ProductQueries, **filters: Any) -> Iterator[ProductView]:
     """Go through all pages."""
     cursor: str | None = None
     for _ in range(500):
-        page = views.page(NOW, cursor=cursor, **asked)
-        assert len(page.items) <= asked["limit"]
+        page = views.page(NOW, cursor=cursor, **filters)
+        assert len(page.items) <= filters["limit"]
         yield from page.items
         cursor = page.next_cursor
         if cursor is None:
@@ -148,10 +148,10 @@ def test_pages_hold_each_listing_once_and_find_what_ilike_finds(
         and seller in {None, row["user_id"]}
     ]
     views = ProductQueries(pool, search=WAYS[way], walk_max=walk)
-    found = list(leaf(views, q=q, state=state, seller=seller, limit=limit))
-    assert sorted(keys(found)) == sorted(expected)
+    products = list(leaf(views, q=q, state=state, seller=seller, limit=limit))
+    assert sorted(keys(products)) == sorted(expected)
     states = {(row["user_id"], row["sku"]): row["state"] for row in catalog}
-    assert all(view.state is states[view.user_id, view.sku] for view in found)
+    assert all(view.state is states[view.user_id, view.sku] for view in products)
 
 
 def test_a_listing_shows_both_sides_and_what_comes_next(pool: ConnectionPool) -> None:
@@ -199,9 +199,9 @@ def test_a_cursor_of_another_list_is_refused(pool: ConnectionPool) -> None:
         enter(pool, {"user_id": "acme", "sku": sku, "state": ProductState.FRESH, "age_h": 1})
     views = ProductQueries(pool)
     cursor = views.page(NOW, state=ProductState.FRESH, limit=1).next_cursor
-    for asked in ({"state": ProductState.STALE}, {"q": "P"}, {"seller": SellerId("acme")}, {}):
+    for filters in ({"state": ProductState.STALE}, {"q": "P"}, {"seller": SellerId("acme")}, {}):
         with pytest.raises(InvalidError, match=r"^cursor: "):
-            views.page(NOW, cursor=cursor, **asked)
+            views.page(NOW, cursor=cursor, **filters)
 
 
 @pytest.mark.parametrize("q", ("a" * 201, "a\0b", "a\nb", "\ud800"))
@@ -230,12 +230,14 @@ def test_tenant_isolation_hides_other_sellers_even_if_the_query_names_none(
     for search in WAYS.values():
         views = ProductQueries(walled, search=search)
         for state, seller in itertools.product((None, ProductState.FRESH), (None, acme)):
-            found = list(leaf(views, q="part", state=state, seller=seller, limit=1))
-            assert sorted(keys(found)) == [("acme", "PART2"), ("acme", "XPART1")]
+            products = list(leaf(views, q="part", state=state, seller=seller, limit=1))
+            assert sorted(keys(products)) == [("acme", "PART2"), ("acme", "XPART1")]
             assert not list(leaf(views, q="part", seller=SellerId("bolt"), limit=1))
     with TenantPool(pool, actor="test", seller=SellerId("")).connection() as connection:
-        found = connection.execute("SELECT * FROM listing_search_matches('part', NULL)").fetchall()
-    assert found == []
+        products = connection.execute(
+            "SELECT * FROM listing_search_matches('part', NULL)"
+        ).fetchall()
+    assert products == []
 
 
 def test_a_seller_who_publishes_is_found_by_the_new_name(pool: ConnectionPool) -> None:
@@ -261,8 +263,8 @@ def test_a_page_that_looked_far_enough_says_where_to_go_on(
     assert none.items == ()
     assert none.next_cursor is not None
     for limit in (1, 2, 3, 4, 20):
-        found = list(leaf(views, q="p", state=state, limit=limit))
-        assert sorted(keys(found)) == sorted(("acme", f"xp{number}") for number in range(12))
+        products = list(leaf(views, q="p", state=state, limit=limit))
+        assert sorted(keys(products)) == sorted(("acme", f"xp{number}") for number in range(12))
     assert not list(leaf(views, q="p1x", state=state, limit=2))
 
 

@@ -59,7 +59,7 @@ def counts(imported: Imported) -> tuple[int, int, int, int]:
     return (imported.added, imported.updated, imported.unchanged, len(imported.refused))
 
 
-def told(imported: Imported) -> dict[int, str]:
+def reasons(imported: Imported) -> dict[int, str]:
     return {refusal.line: refusal.reason for refusal in imported.refused}
 
 
@@ -101,7 +101,7 @@ def test_a_part_that_is_there_without_a_slot_gets_one(
     assert ask(pool, SLOTS) == [("acme", "A")]
 
 
-def test_other_ids_mean_that_the_shop_must_be_read_anew(
+def test_other_ids_mean_that_the_shop_must_be_read_again(
     products: Products, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     ids = {"shopify_variant_id": Gid("v1")}
@@ -129,7 +129,7 @@ def test_a_new_part_gets_its_family_and_weight(
     assert ask(pool, VALUES) == [("A", "Hexcel", 2.5), ("B", None, 0.04), ("C", None, 1)]
 
 
-def test_a_part_that_is_there_is_valued_anew_and_nothing_else_of_it_moves(
+def test_a_known_part_gets_its_new_weight_and_nothing_else_changes(
     products: Products, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     keys = ("A", "B", "C", "D", "E")
@@ -211,7 +211,7 @@ def test_a_part_twice_in_a_file_goes_in_once(
         products, clock, row(2, "A", title="first"), row(3, "B"), row(9, "A"), row(10, "A")
     )
     assert counts(imported) == (2, 0, 0, 2)
-    assert told(imported) == {
+    assert reasons(imported) == {
         9: "sku: the part is in line 2 already",
         10: "sku: the part is in line 2 already",
     }
@@ -220,7 +220,7 @@ def test_a_part_twice_in_a_file_goes_in_once(
     assert ask(pool, PRODUCTS)[0][3] == "first"
 
 
-def test_what_is_refused_is_told_as_the_file_gave_it(
+def test_a_refused_row_is_reported_as_it_is_in_the_file(
     products: Products, clock: VirtualClock
 ) -> None:
     again = (
@@ -238,8 +238,8 @@ def test_two_parts_that_would_be_one_in_the_shop_are_both_refused(
 ) -> None:
     rows = (row(2, "A=K3"), row(3, "A=E9"), row(4, "B", shop_sku="C"), row(5, "C"), row(6, "D"))
     imported = take_in(products, clock, *rows, form="base")
-    assert set(told(imported)) == {2, 3, 4, 5}
-    assert told(imported)[2] == "shop_sku: A would be the shop SKU of 2 parts of this file"
+    assert set(reasons(imported)) == {2, 3, 4, 5}
+    assert reasons(imported)[2] == "shop_sku: A would be the shop SKU of 2 parts of this file"
     assert imported.refused[2].cells["shop_sku"] == "C", "as the file gave it"
     assert imported.refused[3].cells["shop_sku"] == ""
     assert ask(pool, SLOTS) == [("acme", "D")]
@@ -258,7 +258,7 @@ def test_a_shop_sku_that_is_another_parts_is_refused_and_its_owner_stays(
     rows = (row(2, "A=E9"), row(3, "A=K3", title="Bolt"), row(4, "S=2"), row(5, "T=2"))
     imported = take_in(products, clock, *rows, form="base")
     assert counts(imported) == (1, 1, 0, 2)
-    assert told(imported) == {
+    assert reasons(imported) == {
         2: "shop_sku: A is the shop SKU of A=K3",
         4: "shop_sku: S is the shop SKU of S=1",
     }
@@ -270,7 +270,7 @@ def test_an_import_does_not_rename_a_part_in_the_shop(
 ) -> None:
     take_in(products, clock, row(2, "A"))
     imported = take_in(products, clock, row(2, "A", shop_sku="B"), row(3, "C", shop_sku="C"))
-    assert told(imported) == {
+    assert reasons(imported) == {
         2: "shop_sku: in the shop the part is A, which an import does not change"
     }
     assert [row[2] for row in ask(pool, PRODUCTS)] == ["A", "C"]
@@ -287,7 +287,7 @@ def test_sellers_are_walled_off_from_each_other(
     assert ask(pool, PRODUCTS)[2] == ("zenith", "A", "A", "", None, None)
 
 
-def test_a_rehearsal_tells_the_same_and_leaves_no_trace(
+def test_a_dry_run_reports_the_same_and_changes_nothing(
     products: Products, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     rows = (row(2, "A"), row(3, "A"), RefusedRow(line=4, reason="sku: empty", cells={}))
@@ -337,24 +337,24 @@ def test_a_connection_that_dies_on_the_last_row_leaves_nothing(
 def test_many_rows_cost_no_more_statements_than_one(
     database: str, clock: VirtualClock, rows: int
 ) -> None:
-    seen: list[str] = []
+    lines: list[str] = []
 
     class Counting(Cursor[Any]):
         def execute(self, query: Any, *more: Any, **named: Any) -> Any:
-            seen.append(str(query))
+            lines.append(str(query))
             return super().execute(query, *more, **named)
 
         def copy(self, statement: Any, *more: Any, **named: Any) -> Any:
-            seen.append(str(statement))
+            lines.append(str(statement))
             return super().copy(statement, *more, **named)
 
     def statements_of(size: int) -> list[str]:
-        seen.clear()
+        lines.clear()
         parts = (row(number, f"P{number}") for number in range(size))
         imported = Products(pool).take_in(parts, form="same", policy=Rolling(), now=clock.now())
         assert imported.added + imported.unchanged == size
-        # Many rows also let the planner count anew.
-        return [statement for statement in seen if not statement.startswith("ANALYZE product")]
+        # Many rows also let the planner count again.
+        return [statement for statement in lines if not statement.startswith("ANALYZE product")]
 
     with open_pool(database, size=1) as pool:
         with pool.connection() as only:
@@ -391,16 +391,16 @@ def test_a_variant_belongs_to_one_part(
         row(5, "D", shopify_variant_id=Gid("v2")),
         row(6, "E", "other", shopify_variant_id=Gid("v1")),
     )
-    assert {line: reason.partition(":")[0] for line, reason in told(imported).items()} == {
+    assert {line: reason.partition(":")[0] for line, reason in reasons(imported).items()} == {
         3: "shopify_variant_id",
         4: "shopify_variant_id",
         5: "shopify_variant_id",
     }
-    assert "variant of A" in told(imported)[3]
+    assert "variant of A" in reasons(imported)[3]
     swapped = take_in(
         products,
         clock,
         row(2, "A", shopify_variant_id=Gid("v3")),
         row(3, "B", shopify_variant_id=Gid("v1")),
     )
-    assert told(swapped) == {}
+    assert reasons(swapped) == {}

@@ -135,9 +135,7 @@ def test_a_product_that_the_shop_does_not_have_can_be_published(
     assert (part.status, part.shop_sku) == ("requested", "MINE")
 
 
-def test_a_product_of_which_an_import_told_only_one_id_can_be_published(
-    request_: Request, ask: Ask
-) -> None:
+def test_a_product_with_only_one_imported_id_can_be_published(request_: Request, ask: Ask) -> None:
     ask(
         "INSERT INTO product (user_id, sku, shop_sku, shopify_product_id)"
         " VALUES ('acme', 'A', 'A', 'gid://shopify/Product/1')"
@@ -146,7 +144,7 @@ def test_a_product_of_which_an_import_told_only_one_id_can_be_published(
 
 
 @pytest.mark.parametrize("status", ("blocked", "failed"))
-def test_what_came_to_nothing_is_asked_for_anew(
+def test_a_failed_publication_can_be_requested_again(
     request_: Request, clock: VirtualClock, ask: Ask, status: str
 ) -> None:
     request_("A")
@@ -173,7 +171,7 @@ def test_a_part_in_backoff_joins_call_at_once_when_it_is_asked_for_again(
     assert (part.place, part.due_at) == (1, clock.now())
 
 
-def test_whoever_is_in_call_a_call_keeps_its_lease_and_is_read_once_more(
+def test_a_part_in_a_call_keeps_its_lease_and_is_read_once_more(
     request_: Request, pool: ConnectionPool, clock: VirtualClock, ask: Ask
 ) -> None:
     schedule, asked_at = Schedule(pool), clock.now() + timedelta(seconds=10)
@@ -287,9 +285,7 @@ def test_two_who_ask_for_one_shop_sku_at_once_do_not_both_get_it(
     assert len(ask(STAGED)) == 1
 
 
-def test_every_part_tells_where_it_stands(
-    request_: Request, publishing: Publishing, ask: Ask
-) -> None:
+def test_every_part_shows_its_state(request_: Request, publishing: Publishing, ask: Ask) -> None:
     batch_id = fresh_id(ids)
     request_(*"ABCDE", batch_id=batch_id)
     state = "UPDATE product_staging SET status = %s, reason = %s WHERE sku = %s"
@@ -329,7 +325,7 @@ def test_ten_thousand_parts_go_in_one_request(request_: Request, ask: Ask) -> No
     ]
 
 
-def test_a_seller_without_a_connected_shop_is_told_to_connect_one(
+def test_the_error_for_a_seller_without_a_connected_shop_says_to_connect_one(
     request_: Request, ask: Ask
 ) -> None:
     with pytest.raises(

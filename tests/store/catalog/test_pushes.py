@@ -10,8 +10,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.clock import fresh_id
-from headway.core.catalog.lifecycle import ListingEvent
-from headway.core.catalog.listings import CLOCKS_APART_MAX, Sku
+from headway.core.catalog.listings import CLOCKS_APART_MAX, ListingEvent, Sku
 from headway.core.catalog.storefront import (
     Gid,
     Ids,
@@ -45,7 +44,7 @@ def pushes(pool: ConnectionPool) -> Pushes:
 
 @pytest.fixture
 def enter(pool: ConnectionPool) -> Enter:
-    """Return a function that lists a part with a desired state, in a shop that told its places."""
+    """Return a function that lists a part with a desired state, in a shop with known locations."""
 
     def enter(sku: str, seller: str = "acme", push_at: datetime | None = START) -> None:
         with pool.connection() as connection:
@@ -92,13 +91,13 @@ def push_lease(pushes: Pushes, now: datetime = START, **more: Any) -> PushLease:
 
 def row(pool: ConnectionPool, sku: str, columns: str, seller: str = "acme") -> tuple[Any, ...]:
     with pool.connection() as connection:
-        found = connection.execute(
+        rows = connection.execute(
             f"SELECT {columns} FROM listing_state LEFT JOIN product USING (user_id, sku)"
             " WHERE user_id = %s AND sku = %s",
             [seller, sku],
         ).fetchone()
-    assert found is not None
-    return found
+    assert rows is not None
+    return rows
 
 
 def test_a_shop_is_due_with_its_oldest_change_and_not_before(pushes: Pushes, enter: Enter) -> None:
@@ -205,7 +204,7 @@ def test_a_refused_listing_waits_and_the_others_of_its_shop_do_not(
     assert row(pool, "A-1", "push_at") == (START + LEASE,)
 
 
-def test_whoever_comes_next_finds_the_open_intents_and_only_their_listings(
+def test_the_next_push_gets_the_open_intents_and_only_their_listings(
     pushes: Pushes, enter: Enter
 ) -> None:
     enter("A-1")

@@ -117,7 +117,7 @@ def wrote(ask: Ask, sku: Sku, at: datetime, old: State | None, new: State) -> No
     )
 
 
-def test_held_changes_are_told_with_old_and_new_oldest_first(
+def test_held_changes_are_listed_with_old_and_new_values_oldest_first(
     review: Review, hold: Put, put: Put, clock: VirtualClock
 ) -> None:
     now = clock.now()
@@ -169,7 +169,7 @@ def test_approving_twice_changes_nothing_twice(
     review.approve(A, [P1, P1], reason="", now=clock.now())
     once = state(ask, A, P1)
     (ruling,) = review.approve(A, [P1], reason="", now=clock.now() + HOUR)
-    assert (ruling.is_done, ruling.said) == (False, "nothing is held")
+    assert (ruling.is_done, ruling.message) == (False, "nothing is held")
     assert state(ask, A, P1) == once
     assert len(events(ask, "change_approved")) == 1
 
@@ -193,7 +193,7 @@ def test_what_has_no_proposal_cannot_be_approved_and_blocks_no_other(
     before = state(ask, A, P1)
     rulings = review.approve(A, [P1, P2, P3], reason="", now=clock.now())
     assert [ruling.is_done for ruling in rulings] == [False, True, False]
-    assert rulings[0].said == (
+    assert rulings[0].message == (
         "cannot be approved (no price was quoted); reject it, or wait for the next read"
     )
     assert state(ask, A, P1) == before
@@ -290,7 +290,7 @@ def test_approving_all_takes_what_can_be_and_lifts_the_mass_guard_for_a_day(
     assert [(user, until) for user, _, until in ask(lifted)] == [(A, day), (B, day)]
     assert str(ask(lifted)[1][1]) == "0.2"
     assert [event[5] for event in events(ask, "change_approved")] == ["yearly price list"] * 2
-    with pytest.raises(InvalidError, match="say why"):
+    with pytest.raises(InvalidError, match="give a reason"):
         review.approve_all(A, reason=" ", now=now)
 
 
@@ -307,7 +307,7 @@ def test_rejecting_keeps_the_shop_and_remembers_the_proposal(
     event = (A, P1, now, shows("11.00"), shows("25.00", 7), "a typing error")
     assert events(ask, "change_rejected") == [event]
     (again,) = review.reject(A, [P1], reason="", now=now)
-    assert (again.is_done, again.said) == (False, "nothing is held")
+    assert (again.is_done, again.message) == (False, "nothing is held")
 
 
 def test_rejecting_what_has_no_proposal_remembers_what_was_observed(
@@ -354,7 +354,7 @@ def test_a_rollback_to_the_price_it_has_or_to_what_is_no_price_does_nothing(
     before = state(ask, A, P1)
     (ruling,) = review.rollback(A, [P1], to=clock.now(), reason="", now=clock.now())
     assert not ruling.is_done
-    assert ("already" if then["price"] == "11.0" else "no price") in ruling.said
+    assert ("already" if then["price"] == "11.0" else "no price") in ruling.message
     assert state(ask, A, P1) == before
 
 
@@ -392,7 +392,7 @@ def test_a_listing_without_history_at_that_point_is_reported_and_left_alone(
     before = state(ask, A, P1)
     (ruling,) = review.rollback(A, [P1], to=clock.now(), reason="", now=clock.now())
     assert not ruling.is_done
-    assert ruling.said == "the shop's history does not reach back to that time"
+    assert ruling.message == "the shop's history does not reach back to that time"
     assert state(ask, A, P1) == before
 
 
@@ -428,7 +428,7 @@ def park(ask: Ask, sku: Sku) -> None:
     (
         ("DRAFT", "UNLISTED", "UNLISTED"),
         ("DRAFT", None, "ACTIVE"),
-        ("ACTIVE", "UNLISTED", "ACTIVE"),  # the shop was not told yet
+        ("ACTIVE", "UNLISTED", "ACTIVE"),  # not written to the shop yet
     ),
 )
 def test_reviving_restarts_a_parked_part_and_restores_its_status(
@@ -444,7 +444,7 @@ def test_reviving_restarts_a_parked_part_and_restores_its_status(
     )
     now = clock.now() + HOUR
     (ruling,) = review.revive(A, [P1], now=now)
-    assert (ruling.is_done, ruling.said) == (True, "revived")
+    assert (ruling.is_done, ruling.message) == (True, "revived")
     columns = (
         "is_active, sync_status, consecutive_failures, missing_count, suspicion, priority,"
         " next_sync_at"
@@ -479,7 +479,7 @@ def test_what_is_not_parked_is_not_revived(
     Schedule(pool).claim([P1], now=now, owner="w1", lease_until=now + HOUR)
     before = ask("SELECT * FROM product_sync_schedule WHERE sku = 'P1'")
     rulings = review.revive(A, [P1, P2], now=now + HOUR)
-    messages = [(ruling.is_done, ruling.said) for ruling in rulings]
+    messages = [(ruling.is_done, ruling.message) for ruling in rulings]
     assert messages == [(False, "not parked"), (True, "revived")]
     assert ask("SELECT * FROM product_sync_schedule WHERE sku = 'P1'") == before
     (again,) = review.revive(A, [P2], now=now)

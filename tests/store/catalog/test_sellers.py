@@ -57,7 +57,7 @@ def move(ask: Ask, seller: SellerId, count: int, at: object) -> None:
 def test_a_seller_without_a_profile_stands_as_the_deployment_says(
     sellers: Sellers, clock: VirtualClock
 ) -> None:
-    assert sellers.standings([A], clock.now()) == {A: DEFAULTS}
+    assert sellers.settings([A], clock.now()) == {A: DEFAULTS}
     assert set(sellers.own_terms(A).values()) == {None}
 
 
@@ -76,10 +76,10 @@ def test_what_a_seller_chose_stands_over_the_deployments_and_can_be_given_up(
     }
     sellers.set_terms(A, chosen, now=now)
     assert sellers.own_terms(A) == chosen
-    standings = sellers.standings([A, B], now)
-    assert standings[B] == DEFAULTS
-    assert standings[A].guard == Guard(move_max=Decimal("0.2"), share_max=Decimal(1))
-    assert standings[A].terms == Terms(
+    settings = sellers.settings([A, B], now)
+    assert settings[B] == DEFAULTS
+    assert settings[A].guard == Guard(move_max=Decimal("0.2"), share_max=Decimal(1))
+    assert settings[A].terms == Terms(
         locations={"Miami FL": "Miami"},
         currency="USD",
         basis="net",
@@ -89,7 +89,7 @@ def test_what_a_seller_chose_stands_over_the_deployments_and_can_be_given_up(
         compare_at="list",
     )
     sellers.set_terms(A, {"markup": None, "guard_share": None}, now=now)
-    assert sellers.standings([A], now)[A].terms.markup == DEFAULTS.terms.markup
+    assert sellers.settings([A], now)[A].terms.markup == DEFAULTS.terms.markup
     assert sellers.own_terms(A) == {**chosen, "markup": None, "guard_share": None}
     sellers.set_terms(A, {}, now=now)
 
@@ -127,7 +127,9 @@ def test_catalogs_are_counted_by_who_is_active_for_all_or_for_some(
     assert sellers.count_catalogs(now) == 0
     ask("UPDATE product_sync_schedule SET is_active = false WHERE sku = 'P0'")
     assert sellers.count_catalogs(now, [B]) == 1
-    counts = {name: each.catalog_count for name, each in sellers.standings([A, B], now).items()}
+    counts = {
+        name: settings.catalog_count for name, settings in sellers.settings([A, B], now).items()
+    }
     assert counts == {A: 5, B: 2}
     ask("UPDATE product_sync_schedule SET is_active = false")
     assert sellers.count_catalogs(now) == 2
@@ -137,7 +139,7 @@ def test_a_seller_who_was_never_counted_is_counted_on_the_spot(
     sellers: Sellers, clock: VirtualClock, enter: Callable[..., None]
 ) -> None:
     enter(A, 7)
-    assert sellers.standings([A], clock.now())[A].catalog_count == 7
+    assert sellers.settings([A], clock.now())[A].catalog_count == 7
 
 
 def test_moves_are_those_of_one_day_and_one_seller_and_counted_as_far_as_they_decide(
@@ -148,22 +150,23 @@ def test_moves_are_those_of_one_day_and_one_seller_and_counted_as_far_as_they_de
     enter(B, 200)
     move(ask, B, 200, now)
     move(ask, A, 30, now - timedelta(hours=23))
-    assert sellers.standings([A], now)[A].moved_count == 30
-    assert sellers.standings([A], now + timedelta(hours=1))[A].moved_count == 0
-    assert sellers.standings([B], now)[B].moved_count == 51, "a quarter of 200, and one"
-    assert sellers.standings([B], now)[B].guard.mass_least(200) == 51
+    assert sellers.settings([A], now)[A].moved_count == 30
+    assert sellers.settings([A], now + timedelta(hours=1))[A].moved_count == 0
+    assert sellers.settings([B], now)[B].moved_count == 51, "a quarter of 200, and one"
+    assert sellers.settings([B], now)[B].guard.mass_least(200) == 51
     sellers.set_terms(B, {"guard_share": Decimal(1)}, now=now)
-    assert sellers.standings([B], now)[B].moved_count == 0
+    assert sellers.settings([B], now)[B].moved_count == 0
 
 
-def test_a_mass_change_is_let_pass_until_an_instant(sellers: Sellers, clock: VirtualClock) -> None:
+def test_a_mass_change_is_let_pass_until_an_instant(
+    sellers: Sellers, clock: VirtualClock, ask: Ask
+) -> None:
     now = clock.now()
     until = now + timedelta(hours=2)
-    for _ in range(2):
-        sellers.approve_mass(A, until, now)
-    standings = sellers.standings([A, B], now)
-    assert standings[A].mass_approved_until == until
-    assert standings[B].mass_approved_until is None
+    ask("INSERT INTO profiles (user_id, mass_approved_until) VALUES (%s, %s)", A, until)
+    settings = sellers.settings([A, B], now)
+    assert settings[A].mass_approved_until == until
+    assert settings[B].mass_approved_until is None
 
 
 def test_names_are_all_who_list_chose_or_connected_anything(

@@ -154,7 +154,7 @@ def test_what_a_shop_refused_is_listed_with_its_next_try(shops: Shops, look: Loo
     assert failing.next_at > shops.clock.now()
 
 
-def tell(shops: Shops, sku: str, *events: tuple[float, str]) -> None:
+def add_events(shops: Shops, sku: str, *events: tuple[float, str]) -> None:
     """Write events of a listing, so many seconds ago."""
     for ago_s, kind in events:
         shops.ask(EVENT, "acme", sku, shops.clock.now() - timedelta(seconds=ago_s), kind)
@@ -163,7 +163,7 @@ def tell(shops: Shops, sku: str, *events: tuple[float, str]) -> None:
 def test_a_change_is_timed_from_the_read_to_the_last_of_its_writes(
     shops: Shops, look: Look
 ) -> None:
-    tell(
+    add_events(
         shops,
         "A-1",
         (90, "price_changed"),
@@ -178,7 +178,7 @@ def test_a_change_is_timed_from_the_read_to_the_last_of_its_writes(
 
 
 def test_the_time_a_person_took_is_not_ours(shops: Shops, look: Look) -> None:
-    tell(
+    add_events(
         shops,
         "A-1",
         (9000, "price_changed"),
@@ -186,15 +186,15 @@ def test_the_time_a_person_took_is_not_ours(shops: Shops, look: Look) -> None:
         (80, "change_approved"),
         (78, "shopify_updated"),
     )
-    tell(shops, "A-2", (9000, "cost_changed"), (20, "drift_found"), (19, "shopify_updated"))
-    tell(shops, "A-3", (30, "first_observed"), (25, "product_published"))
-    tell(shops, "A-4", (9000, "first_observed"), (10, "shopify_updated"))
+    add_events(shops, "A-2", (9000, "cost_changed"), (20, "drift_found"), (19, "shopify_updated"))
+    add_events(shops, "A-3", (30, "first_observed"), (25, "product_published"))
+    add_events(shops, "A-4", (9000, "first_observed"), (10, "shopify_updated"))
     written = look().written
     assert (written.count, written.p50_s, written.p95_s) == (4, 5, 5)
 
 
 def test_writes_of_yesterday_are_not_counted(shops: Shops, look: Look) -> None:
-    tell(shops, "A-1", (90_000, "price_changed"), (89_999, "shopify_updated"))
+    add_events(shops, "A-1", (90_000, "price_changed"), (89_999, "shopify_updated"))
     assert look().written.count == 0
 
 

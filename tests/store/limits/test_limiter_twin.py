@@ -64,7 +64,7 @@ def play(limiter: LimiterVerbs, clock: VirtualClock, trace: list[tuple], run: in
         elif verb == "observe":
             limiter.observe(f"{run} {values[0]}", Observation(used=values[1], capacity=45))
         elif verb == "pause":
-            limiter.pause(f"{run} {values[0]}", values[1], "told to wait")
+            limiter.pause(f"{run} {values[0]}", values[1], "rate limited")
         elif values[0] < len(permits):
             answer = act(limiter, verb, permits[values[0]], *values[1:])
             permits += [answer] if isinstance(answer, Permit) else []
@@ -155,9 +155,9 @@ def test_memory_and_postgresql_answer_alike(pool: ConnectionPool, trace: list[tu
             limiter.pause(resource.key, 0, "")
         clock.sleep(100)
     expected = play(memory, clocks[0], trace, run)
-    found = play(stored, clocks[1], trace, run)
-    for theirs, ours in zip(expected, found, strict=True):
-        assert theirs == ours
+    stored_results = play(stored, clocks[1], trace, run)
+    for memory_result, stored_result in zip(expected, stored_results, strict=True):
+        assert memory_result == stored_result
     assert memory.ledger == {
         (line.permit_id, line.key): replace(line)
         for resource in resources(run)

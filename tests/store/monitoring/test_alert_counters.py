@@ -4,15 +4,15 @@ from datetime import UTC, datetime, timedelta
 
 from psycopg_pool import ConnectionPool
 
-from headway.core.accounts.jobs import PlatformName
+from headway.app.accounts import connect_account
 from headway.core.catalog.listings import LimitKey, SellerId
 from headway.core.limits.breaker import Breaker
 from headway.core.monitoring.metrics import HourMetric
 from headway.engine.pull import _limit_key, _own_limit_key
 from headway.providers.shopify.storefront import shop_limit_key
-from headway.store.accounts.connections import ConnectedShops
 from headway.store.limits.breakers import Breakers
 from headway.store.monitoring.alert_counters import MinuteCounters
+from headway_lab.platforms import ETSY, PLATFORMS
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -75,10 +75,10 @@ def test_where_nothing_happened_all_is_nought(pool: ConnectionPool) -> None:
 def test_who_does_not_answer_is_a_shop_an_account_or_a_platform_for_everybody(
     pool: ConnectionPool,
 ) -> None:
-    accounts, breakers, now = ConnectedShops(pool), Breakers(pool), NOW
-    shop = accounts.connect(SellerId("a"), "a.myshopify.com", now=now)
+    breakers, now = Breakers(pool), NOW
+    shop = connect_account(pool, SellerId("a"), "a.myshopify.com", now=now)
     own, other = (
-        accounts.connect(SellerId(seller), number, platform=PlatformName.ETSY, now=now)
+        connect_account(pool, SellerId(seller), number, platform=ETSY, now=now)
         for seller, number in (("a", "7"), ("b", "8"))
     )
 
@@ -91,13 +91,13 @@ def test_who_does_not_answer_is_a_shop_an_account_or_a_platform_for_everybody(
     def down() -> list[tuple[str | None, str]]:
         return [
             (connection.seller, connection.name)
-            for connection in MinuteCounters(pool).troubles().connections
+            for connection in MinuteCounters(pool).troubles(PLATFORMS).connections
         ]
 
     fail(shop_limit_key("app", shop.shop))
     fail(_own_limit_key(own.bare))
     assert down() == [("a", "etsy 7"), ("a", "shopify a.myshopify.com")]
-    fail(_limit_key(PlatformName.ETSY))
+    fail(_limit_key(ETSY))
     fail(_own_limit_key(other.bare))
     assert down() == [
         (None, "etsy"),

@@ -30,14 +30,14 @@ class Room:
     def write(self, news: AlertChange) -> Message:
         return alert_message(news, self.now, base="https://hw.test", quiet=self.quiet)
 
-    def minutes(self, count: int, *found: Alert) -> list[AlertPhase]:
-        told = []
+    def minutes(self, count: int, *alerts: Alert) -> list[AlertPhase]:
+        phases = []
         for _ in range(count):
-            news = self.states.update(found, self.now, write=self.write)
+            news = self.states.update(alerts, self.now, write=self.write)
             assert news is not None
-            told += [row.phase for row in news]
+            phases += [row.phase for row in news]
             self.now += MINUTE
-        return told
+        return phases
 
     def ask(self, sql: str) -> list[tuple[object, ...]]:
         with self.pool.connection() as connection:
@@ -53,7 +53,7 @@ def room(pool: ConnectionPool) -> Room:
     return Room(pool)
 
 
-def test_what_lasts_is_kept_told_as_an_event_and_posted_once_each_way(room: Room) -> None:
+def test_a_lasting_alert_is_stored_is_an_event_and_is_posted_once_each_way(room: Room) -> None:
     assert room.minutes(10, DOWN) == [AlertPhase.FIRED]
     (standing,) = room.states.all(room.now)
     assert (standing.alert.sentence, standing.is_firing) == ("No answer.", True)
@@ -101,7 +101,7 @@ def test_a_crash_on_the_way_loses_the_state_and_the_message_together(room: Room)
     assert room.titles == ["critical: supplier down"]
 
 
-def test_in_quiet_hours_only_the_critical_goes_and_what_is_over_by_morning_is_not_told(
+def test_in_quiet_hours_only_critical_alerts_are_sent_and_one_over_by_morning_is_not(
     pool: ConnectionPool,
 ) -> None:
     room = Room(pool, QuietHours(begins=time(11), ends=time(7)))
@@ -154,7 +154,7 @@ def test_what_fails_is_tried_ever_later_and_given_up_after_a_day(room: Room) -> 
     assert room.ask("SELECT is_sent, error FROM outbox") == [(False, "HTTP 503")]
 
 
-def test_what_sellers_are_told_goes_the_same_way_once_and_is_noted_when_sent(room: Room) -> None:
+def test_notices_to_sellers_are_sent_the_same_way_once_and_marked_as_sent(room: Room) -> None:
     notices, acme = Notices(room.pool), SellerId("acme")
     notices.add(Topic.JOB_DEAD, "old", user_id=acme, text="long ago", now=NOW - 2 * DAY)
     notices.add(Topic.JOB_DEAD, "new", user_id=acme, text="orders of etsy 1 died", now=NOW)
@@ -173,8 +173,8 @@ def test_what_sellers_are_told_goes_the_same_way_once_and_is_noted_when_sent(roo
     (letter,) = [letter for letter in letters if letter and "orders of etsy 1 died" in letter.body]
     assert letter.title == "acme: job dead"
     room.outbox.settle(letter, "", now=NOW)
-    told = {(notice.topic, notice.delivered_at) for notice in notices.list(acme)}
-    assert told == {
+    topics = {(notice.topic, notice.delivered_at) for notice in notices.list(acme)}
+    assert topics == {
         (Topic.JOB_DEAD, NOW),
         (Topic.JOB_DEAD, None),
         (Topic.PRICE_HELD, None),

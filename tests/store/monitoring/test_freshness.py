@@ -1,4 +1,4 @@
-"""Samples of freshness: one in five minutes whoever looks, by tier, thinned and forgotten."""
+"""Samples of freshness: one in five minutes, by tier, thinned and forgotten."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -116,7 +116,7 @@ def test_a_series_is_thinned_and_old_samples_are_forgotten(
     assert samples.series(AT)[0].at == AT + HOUR
 
 
-def test_with_nothing_listed_there_is_nothing_to_tell(samples: FreshnessSamples) -> None:
+def test_there_is_no_sample_without_a_listing(samples: FreshnessSamples) -> None:
     samples.sample(NOW)
     assert samples.latest() is None
     assert samples.series(AT) == ()

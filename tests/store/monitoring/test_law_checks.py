@@ -295,7 +295,7 @@ def test_a_second_write_while_the_first_is_unsure_is_named(laws: LawChecks, inte
 def test_two_writes_on_one_visit_are_named(laws: LawChecks, intend: Run) -> None:
     intend("price", fence=7, is_open=False)
     intend("stock", fence=7, is_open=False)
-    assert laws.doubled().examples == ("A=K3 of acme: 2 writes were sent on one visit to the shop",)
+    assert laws.doubled().examples == ("A=K3 of acme: 2 writes were sent in one push",)
 
 
 def test_a_write_for_a_part_that_the_seller_does_not_list_is_named(
@@ -336,7 +336,7 @@ def test_many_offenders_are_counted_and_a_few_are_named(
     assert (late.count, len(late.examples)) == (42, 5)
 
 
-def test_the_ledger_tells_calls_that_were_answered_from_those_that_were_not(
+def test_the_ledger_distinguishes_answered_calls_from_unanswered_ones(
     laws: LawChecks, clock: VirtualClock, run: Run
 ) -> None:
     start = clock.now()
@@ -353,10 +353,10 @@ def test_the_ledger_tells_calls_that_were_answered_from_those_that_were_not(
     for minute, (status, result) in zip(itertools.count(), lines):
         at = start + timedelta(minutes=minute)
         run(LEDGER, at, at, at, status, result)
-    found = outages(laws.calls("boeing:", since=start), start + HOUR)
+    outage_list = outages(laws.calls("boeing:", since=start), start + HOUR)
     spans = [
         (example.starts_at - start, example.ends_at - start, example.failed_calls)
-        for example in found
+        for example in outage_list
     ]
     minute = timedelta(minutes=1)
     assert spans == [(minute, 6 * minute, 2), (7 * minute, HOUR, 1)]
@@ -373,8 +373,8 @@ def test_what_was_paused_is_not_late_before_it_had_the_same_time_again(
     start, pauses, of_acme = clock.now(), Pauses(pool), {"seller": SellerId("acme")}
 
     def late(hours: float) -> list[str]:
-        found = laws.ages(start + hours * HOUR, age_max=AGE_MAX, outages=[]).late
-        return [example.split()[2][:-1] for example in found.examples]
+        late_listings = laws.ages(start + hours * HOUR, age_max=AGE_MAX, outages=[]).late
+        return [example.split()[2][:-1] for example in late_listings.examples]
 
     paused = Pause(kind=PauseKind.SELLER, since=start + HOUR, until=start + 9 * HOUR, **of_acme)
     pauses.pause(paused, start + HOUR)

@@ -1,4 +1,4 @@
-"""The same news is told once; what happens again is told again."""
+"""The same notice is sent once; if it happens again it is sent again."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -12,7 +12,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)
 
 
-def test_news_is_told_once_and_told_again_when_it_happens_again(pool: ConnectionPool) -> None:
+def test_a_notice_is_sent_once_and_again_when_it_happens_again(pool: ConnectionPool) -> None:
     notices = Notices(pool)
     first, second = subject_of("job", NOW), subject_of("job", LATER)
     assert notices.add(Topic.JOB_DEAD, first, user_id=A, text="it died", now=NOW)
@@ -31,7 +31,7 @@ def test_a_seller_sees_no_notice_of_another(pool: ConnectionPool) -> None:
     assert [notice.user_id for notice in notices.list(A)] == [A]
 
 
-def test_a_token_that_only_a_person_can_renew_is_told_of_once_and_two_weeks_ahead(
+def test_a_token_that_only_a_person_can_renew_is_reported_once_two_weeks_ahead(
     pool: ConnectionPool,
 ) -> None:
     now = datetime(2026, 3, 1, tzinfo=UTC)
@@ -53,5 +53,5 @@ def test_a_token_that_only_a_person_can_renew_is_told_of_once_and_two_weeks_ahea
     assert notices.warn_of_tokens(now) == 0
     assert notices.warn_of_tokens(now + timedelta(days=2)) == 1
     assert notices.warn_of_tokens(now + timedelta(days=3)) == 0
-    (told,) = notices.list(SellerId("lone"))
-    assert told.text == "printify shop lone must be connected again by 16 Mar 2026"
+    (notice,) = notices.list(SellerId("lone"))
+    assert notice.text == "printify shop lone must be connected again by 16 Mar 2026"

@@ -181,7 +181,7 @@ def test_the_server_does_not_inherit_our_environment(
     assert "PGDATA=/nowhere" not in environ
 
 
-def test_it_is_durable_unless_told_otherwise(folder: Path) -> None:
+def test_the_server_is_durable_unless_set_otherwise(folder: Path) -> None:
     with (
         EmbeddedServer(folder, clock=SystemClock()) as server,
         psycopg.connect(server.dsn("postgres")) as conn,
@@ -190,7 +190,7 @@ def test_it_is_durable_unless_told_otherwise(folder: Path) -> None:
             assert conn.execute(f"SHOW {name}").fetchone() == ("on",)
 
 
-def test_a_second_owner_is_told_who_holds_the_folder(folder: Path) -> None:
+def test_the_error_for_a_second_owner_names_who_holds_the_folder(folder: Path) -> None:
     with embedded(folder), pytest.raises(ConfigError) as caught:
         embedded(folder).start()
     assert str(caught.value) == (
@@ -375,9 +375,11 @@ def test_a_lost_password_is_explained_and_nothing_is_overwritten(folder: Path) -
 
 def test_a_server_that_refuses_to_start_says_why_and_frees_the_folder(folder: Path) -> None:
     bad = EmbeddedServer(folder, clock=SystemClock(), settings=FAST | {"shared_buffers": "lots"})
-    with pytest.raises(ConfigError, match=r"did not start: invalid value .*shared_buffers") as said:
+    with pytest.raises(
+        ConfigError, match=r"did not start: invalid value .*shared_buffers"
+    ) as error:
         bad.start()
-    assert "\n" not in str(said.value)
+    assert "\n" not in str(error.value)
     with embedded(folder) as server:
         assert server.pid
 
@@ -395,7 +397,7 @@ def test_the_newest_programs_of_the_wheel_come_first() -> None:
     newest = launch.find_programs()
     assert launch.WHEEL in newest.folder.parts
     assert newest.major == max(
-        found.major for found in map(launch.find_programs, (newest.major, newest.major - 2))
+        programs.major for programs in map(launch.find_programs, (newest.major, newest.major - 2))
     )
     assert launch.find_programs(newest.major - 2).major == newest.major - 2
 

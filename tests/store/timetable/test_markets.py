@@ -134,8 +134,8 @@ def test_what_another_version_knew_of_rates_and_lists_counts_for_nothing(
     market = markets.load((), clock.now())
     counts = [1.0] * 20
     ask("UPDATE market SET prior = %s, hits = %s, hits_expected = %s", [0.5, 0.5], counts, counts)
-    found = markets.load((), clock.now())
-    assert found.prior == market.prior
+    loaded = markets.load((), clock.now())
+    assert loaded.prior == market.prior
     row = Listing(
         id="P0",
         user_id=SellerId("a"),
@@ -149,8 +149,8 @@ def test_what_another_version_knew_of_rates_and_lists_counts_for_nothing(
         last_successful_sync=clock.now() - HOUR,
         family="ACME",
     )
-    seen = ReadResult(listing=row, at=clock.now(), has_changed=True)
-    markets.learn(found, Adaptive().informed(found).learn([seen]), clock.now())
+    result = ReadResult(listing=row, at=clock.now(), has_changed=True)
+    markets.learn(loaded, Adaptive().informed(loaded).learn([result]), clock.now())
 
 
 def test_a_sweep_brings_the_oldest_companions_to_the_front_and_a_spare_puts_them_back(
@@ -179,7 +179,7 @@ def test_a_sweep_without_a_limit_takes_all_but_those_read_since(
     assert "P4" not in moved
 
 
-def test_a_sweep_leaves_alone_whoever_is_in_call_a_call_urgent_or_parked(
+def test_a_sweep_skips_listings_in_a_call_urgent_ones_and_parked_ones(
     pool: ConnectionPool, markets: Markets, clock: VirtualClock, ask: Ask
 ) -> None:
     now = clock.now()
@@ -219,7 +219,7 @@ def test_a_sweep_and_a_hurry_count_parts_however_many_sellers_list_them(
     assert sorted(markets.hurry(2, now)) == sorted(["P10", "P11"] * 3)
 
 
-def test_ages_are_counted_by_the_minute_and_the_oldest_is_told(
+def test_ages_are_counted_by_the_minute_and_the_oldest_is_returned(
     pool: ConnectionPool, markets: Markets, clock: VirtualClock
 ) -> None:
     now = clock.now()

@@ -29,7 +29,7 @@ def add(
         connection.execute(ADD, (seller, sku, due_at, priority, due_at))
 
 
-def test_the_place_counts_whoever_joins_call_before(
+def test_the_place_counts_the_listings_that_are_read_before(
     pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     now = clock.now()

@@ -20,10 +20,11 @@ from headway.core.timetable.policies.hours import place_in_window
 from headway.core.timetable.policies.policy import latest_due
 from headway.core.timetable.policies.rolling import Rolling
 from headway.core.timetable.policies.split import Split
+from headway.core.timetable.slots import RequestedSlot
 from headway.errors import InvalidError, NotFoundError
 from headway.store.catalog.listings import Listings
 from headway.store.timetable.markets import Markets
-from headway.store.timetable.slots import RequestedSlot, Timetable
+from headway.store.timetable.slots import Timetable
 
 Ask = Callable[..., list[Any]]
 HOUR = timedelta(hours=1)
@@ -122,10 +123,10 @@ def test_a_queue_that_is_too_long_begins_now_with_the_oldest(
     add(pool, 300, Rolling())
     read_all(ask, NOW - 26 * HOUR, every=timedelta(seconds=1))
     timetable.adopt(Split(), NOW)
-    found = due(ask)
-    assert min(found.values()) >= NOW
-    assert max(found.values()) < NOW + SECOND
-    assert sorted(found, key=found.__getitem__) == sorted(found)
+    dues = due(ask)
+    assert min(dues.values()) >= NOW
+    assert max(dues.values()) < NOW + SECOND
+    assert sorted(dues, key=dues.__getitem__) == sorted(dues)
 
 
 def test_a_chosen_slot_stays_and_the_due_times_of_others_are_left_alone(
@@ -253,8 +254,8 @@ def test_adaptive_begins_with_what_the_log_knows_of_changes(
             "SELECT sku, changes_seen, watched_days, changed_at FROM product_sync_schedule"
         )
     }
-    seen, watched, changed_at = known["P00000"]
-    assert seen == pytest.approx(math.exp(-1 / 45) + math.exp(-46 / 45))
+    changes_seen, watched, changed_at = known["P00000"]
+    assert changes_seen == pytest.approx(math.exp(-1 / 45) + math.exp(-46 / 45))
     assert watched == pytest.approx(45 * (1 - math.exp(-2)))
     assert changed_at == NOW - timedelta(days=1)
     assert known["P00001"] == [0, pytest.approx(45 * (1 - math.exp(-2))), None]
@@ -287,13 +288,13 @@ def test_a_window_begins_with_what_earlier_ones_left_in_the_order_of_the_documen
     untouched = due(ask)
     moved = timetable.roll_retries(opens_at + SECOND, opens_at)
     assert sorted(moved) == sorted(tries)
-    found = due(ask)
-    order = sorted(("P00004", *tries), key=found.__getitem__)
+    dues = due(ask)
+    order = sorted(("P00004", *tries), key=dues.__getitem__)
     assert order == ["P00002", "P00001", "P00004", "P00000", "P00003"]
     for sku, (times, at) in tries.items():
-        assert abs(found[sku] - place_in_window(opens_at, times, at)) < SECOND / 10_000
+        assert abs(dues[sku] - place_in_window(opens_at, times, at)) < SECOND / 10_000
     for sku in ("P00004", "P00005", "P00006"):
-        assert found[sku] == untouched[sku], "it has its place, or had its turn"
+        assert dues[sku] == untouched[sku], "it has its place, or was read already"
     assert timetable.roll_retries(opens_at + 2 * SECOND, opens_at) == []
 
 
@@ -316,7 +317,7 @@ def move(timetable: Timetable, policy: Policy, now: datetime = NOW, **requested_
 @pytest.mark.parametrize(
     "policy", (Rolling(), Anchored(), Split()), ids=lambda listing: listing.name
 )
-def test_a_moved_listing_is_due_in_its_new_slot_and_the_history_tells(
+def test_a_moved_listing_is_due_in_its_new_slot_and_the_history_shows_it(
     pool: ConnectionPool, timetable: Timetable, ask: Ask, policy: Policy
 ) -> None:
     add(pool, 1, policy)
@@ -383,7 +384,9 @@ def test_who_waits_for_something_else_keeps_its_due_time(
     assert ask("SELECT hour_bucket FROM product_sync_schedule") == [(3,)]
 
 
-def test_what_cannot_be_moved_is_told(pool: ConnectionPool, timetable: Timetable) -> None:
+def test_a_listing_that_cannot_be_moved_is_reported(
+    pool: ConnectionPool, timetable: Timetable
+) -> None:
     add(pool, 1, Split())
     with pytest.raises(InvalidError, match="under adaptive a part has no slot"):
         move(timetable, by_name("adaptive"), hour_bucket=3)

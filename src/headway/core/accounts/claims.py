@@ -5,7 +5,7 @@ functions which of them to lease. A share of a platform's day that has no budget
 the rest of the claim.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from headway.core.accounts.jobs import (
     CALLS_MIN,
@@ -39,11 +39,13 @@ def closed_to(without: Collection[PlatformName]) -> set[ClosedShare]:
     return {(platform, share) for platform in without for share in DayShare}
 
 
-def open_classes(closed: Collection[ClosedShare]) -> list[tuple[PlatformName, int]]:
+def open_classes(
+    platforms: Iterable[PlatformName], closed: Collection[ClosedShare] = ()
+) -> list[tuple[PlatformName, int]]:
     """Return the platforms and scores whose jobs may run."""
     return [
         (platform, number)
-        for platform in PlatformName
+        for platform in platforms
         for number, share in SHARES.items()
         if (platform, share) not in closed
     ]

@@ -8,23 +8,22 @@ queued ──claim──▶ running ──▶ completed ──due──▶ queue
 any but dead ──disconnect──▶ cancelled ──reconnect──▶ queued, from its cursor
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from hashlib import sha256
-from math import ceil
+from math import ceil, exp
+from typing import NewType, Protocol
 
 from headway.core.accounts.pagination import Cursor
 from headway.core.catalog.listings import SellerId
+from headway.errors import InvalidError
 
-
-class PlatformName(StrEnum):
-    """Where sellers sell."""
-
-    SHOPIFY = "shopify"
-    ETSY = "etsy"
-    PRINTIFY = "printify"
+# Where sellers sell: the name of a provider with the role of a platform.
+PlatformName = NewType("PlatformName", str)
+PLATFORM_PATTERN = r"^[a-z][a-z0-9_-]{0,30}$"
 
 
 class Tier(StrEnum):
@@ -115,7 +114,7 @@ class Job:
     retry_count: int = 0
     calls_estimate: float = 0.0
     run_calls: int = 0
-    wanted: tuple[str, ...] = ()
+    requested_ids: tuple[str, ...] = ()
     is_first: bool = False
     is_paused: bool = False
     enlisted_at: datetime | None = None
@@ -143,12 +142,6 @@ class JobRule:
     lease: timedelta = timedelta(seconds=90)
 
 
-# Etsy and Printify report buyers only on orders; Shopify adds payments, Printify never does.
-KINDS: Mapping[PlatformName, tuple[DataKind, ...]] = {
-    PlatformName.SHOPIFY: (DataKind.ORDERS, DataKind.LISTINGS, DataKind.CUSTOMERS),
-    PlatformName.ETSY: (DataKind.ORDERS, DataKind.LISTINGS, DataKind.PAYMENTS),
-    PlatformName.PRINTIFY: (DataKind.ORDERS, DataKind.LISTINGS),
-}
 # What has a history to be pulled once; listings are walked whole every time.
 BACKFILLED = frozenset({DataKind.ORDERS, DataKind.CUSTOMERS, DataKind.PAYMENTS})
 
@@ -160,6 +153,8 @@ CALLS_MAX = 100
 # How fast the estimate of a run's calls follows what runs need.
 LEARNING = 0.3
 DAY = timedelta(days=1)
+# How much of a day a job may use, as a multiple of what its runs need.
+SHARE_SLACK = 1.5
 THROTTLE_MAX = timedelta(minutes=15)
 
 
@@ -181,6 +176,37 @@ class JobCandidate:
     calls_estimate: float = 0.0
     run_calls: int = 0
     is_over_quota: bool = False
+    kind: DataKind = DataKind.ORDERS
+    day_calls: float = 0.0
+    day_calls_at: datetime | None = None
+
+
+class DayUse(Protocol):
+    """What a job uses of its platform's day: `day_calls` a day, as of an instant."""
+
+    @property
+    def type(self) -> JobType:
+        """Why it runs."""
+
+    @property
+    def tier(self) -> Tier:
+        """What its seller pays for."""
+
+    @property
+    def kind(self) -> DataKind:
+        """What it pulls."""
+
+    @property
+    def calls_estimate(self) -> float:
+        """Calls that a run needs; 0 if unknown."""
+
+    @property
+    def day_calls(self) -> float:
+        """Calls a day, as of `day_calls_at`."""
+
+    @property
+    def day_calls_at(self) -> datetime | None:
+        """When it made its last call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +217,13 @@ class Ending:
     next_run_at: datetime | None
     retry_count: int = 0
     reason: str = ""
+
+
+def platform_name(text: str) -> PlatformName:
+    """Return the name of a platform, known or not; raises InvalidError if it cannot be one."""
+    if not re.match(PLATFORM_PATTERN, text) or text.endswith("\n"):
+        raise InvalidError(f"{text!r} is not the name of a platform; see: headway providers")
+    return PlatformName(text)
 
 
 def score(tier: Tier, job_type: JobType) -> int:
@@ -252,6 +285,19 @@ def stretched(tier: Tier, kind: DataKind, rule: JobRule, stretch: float) -> time
     """Return the interval where a platform's day is too short for all: a day at most."""
     span = interval(tier, kind, rule)
     return max(span, min(span * stretch, DAY))
+
+
+def calls_beyond_share(job: DayUse, rule: JobRule, now: datetime, *, stretch: float) -> float:
+    """Return how many more calls a job made in a day than its share; 0 if no more.
+
+    The share is what its runs need at the interval of its tier, stretched as everybody's is, and
+    half as much again for webhooks and retries. History has no share: it leaves all to what is new.
+    """
+    if job.type is JobType.BACKFILL or job.day_calls_at is None:
+        return 0.0
+    made = job.day_calls * exp(-max(timedelta(0), now - job.day_calls_at) / DAY)
+    runs = DAY / stretched(job.tier, job.kind, rule, stretch)
+    return max(0.0, made - SHARE_SLACK * runs * (job.calls_estimate or CALLS_MIN))
 
 
 def completed(job: Job, rule: JobRule, now: datetime, *, stretch: float = 1.0) -> Ending:

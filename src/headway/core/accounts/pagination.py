@@ -61,12 +61,15 @@ class PageStep:
 
     `gone_since` ends a full walk of listings: those not read since then no longer exist.
     `horizon_at` is the oldest time for which the platform shows orders, if it reports that.
+    `is_progress` unless only ids were read by name: that says nothing of the list, whose failures
+    in a row stay counted.
     """
 
     cursor: Cursor
     is_done: bool = False
     gone_since: datetime | None = None
     horizon_at: datetime | None = None
+    is_progress: bool = True
 
 
 class Paginator(Protocol):

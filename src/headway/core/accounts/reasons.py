@@ -7,10 +7,12 @@ from enum import StrEnum
 
 from headway.core.accounts.jobs import (
     DataKind,
+    JobRule,
     JobStatus,
     JobType,
     PlatformName,
     Tier,
+    calls_beyond_share,
     next_month,
     rank,
 )
@@ -32,7 +34,7 @@ class JobState(StrEnum):
     BACKOFF = "backoff"
     NOT_DUE = "not due"
     NO_ANSWER = "no answer"
-    TOLD_TO_WAIT = "told to wait"
+    RATE_LIMITED = "rate limited"
     PAUSED = "paused"
     BUDGET = "budget"
     BUSY = "account busy"
@@ -70,6 +72,8 @@ class JobPosition:
     run_calls: int = 0
     queries_used: int = 0
     changed_at: datetime | None = None
+    day_calls: float = 0.0
+    day_calls_at: datetime | None = None
     ahead_count: int | None = None
     has_more: bool = False
     is_over_quota: bool = False
@@ -96,15 +100,28 @@ class Shut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobQueueState:
-    """What every job waits for: places, accounts that are busy, platforms and budgets."""
+    """What every job waits for: places, accounts that are busy, platforms and budgets.
+
+    `platforms` are those whose jobs can run.
+    """
 
     running_count: int
     running_max: int
     ageing: timedelta
+    platforms: tuple[PlatformName, ...] = ()
     busy: Collection[str] = ()
     pauses: Sequence[Pause] = ()
     shut: Mapping[tuple[PlatformName, DayShare], Shut] = field(default_factory=dict)
     order_quotas: Mapping[Tier, int] = field(default_factory=dict)
+    rule: JobRule | None = None
+    stretch: Mapping[tuple[PlatformName, DayShare], float] = field(default_factory=dict)
+
+    def is_beyond_share(self, position: JobPosition, now: datetime) -> bool:
+        """Return True if a job has used more than its share of its platform's day."""
+        stretch = self.stretch.get((position.platform, share_of(position.tier, position.type)))
+        if self.rule is None or stretch is None:
+            return False
+        return calls_beyond_share(position, self.rule, now, stretch=stretch) > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,11 +241,16 @@ def _held(position: JobPosition, queue: JobQueueState, due: str, now: datetime) 
             sentence=f"{due}, but {pause.what} is {describe_pause(pause, now)}.",
             until=pause.until,
         )
-    shut = queue.shut.get((position.platform, share_of(position.tier, position.type)))
+    share, why = share_of(position.tier, position.type), ""
+    if queue.is_beyond_share(position, now):
+        share, why = DayShare.HISTORY, "this shop has used its share of the day, and "
+    shut = queue.shut.get((position.platform, share))
     if shut is not None:
         return JobAnswer(
             state=shut.state,
-            sentence=f"{due}, but {shut.explain_job}; free from {format_time(shut.until, now)}.",
+            sentence=(
+                f"{due}, but {why}{shut.explain_job}; free from {format_time(shut.until, now)}."
+            ),
             until=shut.until,
         )
     return None

@@ -132,7 +132,7 @@ def started(bulk: BulkIntent, operation: Gid | None, now: datetime) -> BulkProgr
     )
 
 
-def found(
+def after_search(
     bulk: BulkIntent, status: BulkOperationStatus | None, now: datetime
 ) -> BulkProgress | None:
     """Continue an operation whose reply was lost; if it does not exist, it may be run again."""

@@ -114,11 +114,6 @@ class ImportedPart:
     place: int | None = None
     due_at: datetime | None = None
 
-    @property
-    def is_under_way(self) -> bool:
-        """True if the status may still change without a person."""
-        return self.status in {"requested", "normalized"}
-
 
 def sku_of(text: str) -> Sku:
     """Return a supplier's part number, stripped; raises InvalidError that shows it."""
@@ -202,7 +197,7 @@ def read_at(part: ImportedPart, queue: SupplierQueue, now: datetime) -> datetime
     return queue.open_at(now) + (part.place - 1) // queue.rule.seats * queue.pace
 
 
-def fate(part: ImportedPart, expected_at: datetime | None, now: datetime) -> str:
+def intake_message(part: ImportedPart, expected_at: datetime | None, now: datetime) -> str:
     """Return a short text about the state of a requested part, or what it waits for."""
     words = [part.reason] if part.reason else []
     if part.status == "published":
@@ -210,7 +205,7 @@ def fate(part: ImportedPart, expected_at: datetime | None, now: datetime) -> str
     elif part.status == "normalized":
         words.insert(0, "waiting to be created in the shop")
     if part.place is not None:
-        words.append(f"number {part.place:,} in line")
+        words.append(f"number {part.place:,} in the queue")
     if expected_at is not None:
         words.append(f"read at about {format_time(expected_at, now)}")
     return "; ".join(words)

@@ -4,7 +4,6 @@ Only evidence about one SKU counts against it (law L8). A failed call goes throu
 which charges no listing until bisecting leaves a single suspect.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -22,16 +21,21 @@ from headway.core.catalog.guard import (
 from headway.core.catalog.listings import (
     Evidence,
     Listing,
+    ListingEvent,
     Outcome,
     Priority,
     Quote,
     Reply,
     SellerId,
+    Sku,
 )
 from headway.core.catalog.staging import Staging, stage
 from headway.core.timetable.policies.policy import Policy, ReadResult
-from headway.core.timetable.seats import is_suspect
+from headway.core.timetable.seats import is_accused
 
+# The least suspicion after a reply that says nothing about a listing: it is no outage, so the
+# batch is bisected at once.
+UNCLEAR = 2
 STOCK_KINDS = ("quantity_changed", "stock_status_changed")
 
 
@@ -48,16 +52,6 @@ class FailureRule:
     def backoff(self, failures: int) -> timedelta:
         """Return the wait after this many failures in a row: 2, 4, 8, 16, 24 hours."""
         return min(self.backoff_max, self.backoff_base * (1 << min(failures - 1, 30)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListingEvent:
-    """An append-only fact about a listing."""
-
-    kind: str
-    old: Mapping[str, Any] | None = None
-    new: Mapping[str, Any] | None = None
-    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +140,9 @@ class Judge:
         if quote is not None:
             raw = None if listing.batch_id is None else reply.raw.get(listing.sku)
             return self._read(listing, quote, raw, now, settings)
-        if listing.sku in reply.faulty:
-            error = f"unusable line: {reply.faulty[listing.sku]}"
+        reason = reply.faulty.get(listing.sku) or reply.unclear.get(listing.sku)
+        if reason is not None:
+            error = f"unusable line: {reason}"
             return self.charge(listing, now, error, settings=settings)
         return self._missed(listing, now, settings)
 
@@ -217,6 +212,8 @@ class Judge:
             now,
             error,
             missing_count=count,
+            # Where replies without it were unclear, it is still not put into a call with many such.
+            suspicion=min(listing.suspicion, UNCLEAR),
             weighed=weighed,
             events=events,
             settings=settings,
@@ -286,25 +283,38 @@ class Judge:
         return held, (ListingEvent(kind="change_held", old=old, new=off, error=mass),)
 
 
+def unclear_skus(reply: Reply, listings: Sequence[Listing]) -> Mapping[Sku, str]:
+    """Return the SKUs about which a reply says nothing that could be held against them, and why.
+
+    One part can make the whole reply empty, or hold one line without a name. Only a part that is
+    missing beside others that were answered, or that was alone, is missing for certain; where that
+    was so of all before, an empty reply is what was to be expected.
+    """
+    unclear = dict(reply.unclear)
+    is_expected = all(listing.missing_count > 0 for listing in listings)
+    if not reply.quotes and not reply.faulty and not is_expected:
+        unclear |= dict.fromkeys(reply.missing, "the reply holds none of the parts")
+    return unclear if len(unclear) > 1 else {}
+
+
 def suspicions(
-    listings: Sequence[Listing], seats: int, *, last_call_was_good: bool
+    listings: Sequence[Listing], seats: int, *, last_call_was_good: bool, least: int = 1
 ) -> tuple[dict[str, int], list[Listing]]:
     """After a failed call, return each listing's suspicion by id, and the convicted listings.
 
     A SKU is convicted when the supplier had just answered others, it was the only suspect in the
-    call, and it had failed as the only one before. The other listings of that call are unchanged.
+    call, it had failed as the only one before, and every other SKU in the call was read before. The
+    other listings of that call are unchanged.
     """
-    alone_at = 1 + math.ceil(math.log2(seats))
-    suspects = {listing.sku for listing in listings if is_suspect(listing.suspicion)}
-    if last_call_was_good:
-        convicted = [
-            listing
-            for listing in listings
-            if listing.suspicion > alone_at and suspects == {listing.sku}
-        ]
-        if convicted:
-            return {listing.id: listing.suspicion for listing in listings}, convicted
-    return {listing.id: listing.suspicion + 1 for listing in listings}, []
+    accused = {listing.sku for listing in listings if is_accused(listing.suspicion, seats)}
+    others = [listing for listing in listings if listing.sku not in accused]
+    is_certain = all(
+        listing.last_successful_sync is not None and not listing.suspicion for listing in others
+    )
+    if last_call_was_good and len(accused) == 1 and is_certain:
+        convicted = [listing for listing in listings if listing.sku in accused]
+        return {listing.id: listing.suspicion for listing in listings}, convicted
+    return {listing.id: max(least, listing.suspicion + 1) for listing in listings}, []
 
 
 def _change_events(listing: Listing, observed: Observed) -> tuple[ListingEvent, ...]:

@@ -61,7 +61,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A listing at the front of the queue, not yet claimed."""
+    """A listing at the front of the queue, not yet claimed; `is_proven` if it was read before."""
 
     id: str
     user_id: SellerId
@@ -69,6 +69,7 @@ class Candidate:
     priority: Priority
     next_sync_at: datetime
     suspicion: int = 0
+    is_proven: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,10 +140,22 @@ class Quote:
 class Reply:
     """A whole price reply: quotes, what was silently missing, and lines that made no sense.
 
-    `raw` holds the supplier's own words about each SKU that was quoted.
+    `unclear` are SKUs without a line while the reply holds a line that names nobody. `raw` holds
+    the supplier's own words about each SKU that was quoted.
     """
 
     quotes: Mapping[Sku, Quote]
     missing: frozenset[Sku] = frozenset()
     faulty: Mapping[Sku, str] = field(default_factory=dict)
+    unclear: Mapping[Sku, str] = field(default_factory=dict)
     raw: Mapping[Sku, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListingEvent:
+    """An append-only fact about a listing."""
+
+    kind: str
+    old: Mapping[str, Any] | None = None
+    new: Mapping[str, Any] | None = None
+    error: str | None = None

@@ -152,10 +152,10 @@ def _look(changes: Sequence[Change], shop: Shop) -> PushBatch | None:
         return None
     if shop.locations is None:
         return PushBatch(kind=WriteKind.LOCATIONS)
-    known = _alike([change for change in changes if change.ids is not None])
+    known = [change for change in changes if change.ids is not None]
     if known:
         most = max(1, CALL_POINTS // (READ_POINTS + LEVEL_POINTS * max(1, len(shop.locations))))
-        return PushBatch(kind=WriteKind.READ, changes=known[: _cap(most, known)])
+        return PushBatch(kind=WriteKind.READ, changes=_in_one_call(WriteKind.READ, known, most))
     return _search(changes, shop)
 
 
@@ -163,8 +163,7 @@ def _search(changes: Sequence[Change], shop: Shop) -> PushBatch:
     per_variant = READ_POINTS + LEVEL_POINTS * max(1, len(shop.locations or {}))
     # A search may show two variants for each SKU that is looked for.
     most = max(1, min(FIND_MAX, CALL_POINTS // (2 * per_variant)))
-    lost = _alike(changes)
-    return PushBatch(kind=WriteKind.FIND, changes=lost[: _cap(most, lost)])
+    return PushBatch(kind=WriteKind.FIND, changes=_in_one_call(WriteKind.FIND, changes, most))
 
 
 def _unseen(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
@@ -193,18 +192,19 @@ def _unseen(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
 
 
 def _statuses(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
-    due = _alike([change for change in changes if change.ids and needs(change, shop).status])
+    due = [change for change in changes if change.ids and needs(change, shop).status]
+    due = _in_one_call(WriteKind.STATUS, due, STATUSES_MAX)
     writes = [
         StatusWrite(
             sku=change.sku,
             product=change.ids.product,
             status=ProductStatus(change.desired["status"]),
         )
-        for change in due[: _cap(STATUSES_MAX, due)]
+        for change in due
         if change.ids
     ]
     if writes:
-        yield PushBatch(kind=WriteKind.STATUS, changes=due[: len(writes)], writes=writes)
+        yield PushBatch(kind=WriteKind.STATUS, changes=due, writes=writes)
 
 
 def _activations(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
@@ -228,11 +228,10 @@ def _stock(changes: Sequence[Change], shop: Shop, *, least: int = 1) -> Iterator
         for change in changes
         if change.ids and not waits_for_price(change, needed[change.sku])
     ]
-    stocked = _alike([change for change in ready if needed[change.sku].stock])
-    most = _cap(STOCK_MAX, stocked)
-    for change in stocked:
+    stocked = [change for change in ready if needed[change.sku].stock]
+    for change in _in_one_call(WriteKind.STOCK, stocked, STOCK_MAX):
         stock = needed[change.sku].stock
-        if writes and len(writes) + len(stock) > most:
+        if writes and len(writes) + len(stock) > STOCK_MAX >> change.failures:
             break
         chosen.append(change)
         writes += [_quantity(change, shop, name, quantity) for name, quantity in stock.items()]
@@ -241,8 +240,8 @@ def _stock(changes: Sequence[Change], shop: Shop, *, least: int = 1) -> Iterator
 
 
 def _prices(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
-    due = _alike([change for change in changes if change.ids and needs(change, shop).price])
-    due = due[: _cap(PRICES_MAX, due)]
+    due = [change for change in changes if change.ids and needs(change, shop).price]
+    due = _in_one_call(WriteKind.PRICE, due, PRICES_MAX)
     if due:
         yield PushBatch(
             kind=WriteKind.PRICE, changes=due, writes=[price_write(change) for change in due]
@@ -289,15 +288,21 @@ def _creations(
         yield PushBatch(kind=WriteKind.CREATE, changes=[change], writes=[creation])
 
 
-def _alike(changes: Sequence[Change]) -> list[Change]:
-    """Return the changes with the fewest failures, so that faulty ones are sent separately."""
-    fewest = min((change.failures for change in changes), default=0)
-    return [change for change in changes if change.failures == fewest]
+def _in_one_call(kind: WriteKind, changes: Sequence[Change], most: int) -> list[Change]:
+    """Return the changes for one call: those with the fewest failures and the least suspicion.
 
+    A call holds half as many with each failure of theirs, and no more than a call of this kind that
+    failed as a whole has left together: so the faulty one ends alone, and the others go first.
+    """
 
-def _cap(most: int, changes: Sequence[Change]) -> int:
-    """Halve a batch with each failure of its listings, until the faulty one is alone."""
-    return max(1, most >> max((change.failures for change in changes), default=0))
+    def rank(change: Change) -> tuple[int, int]:
+        return change.failures, -change.suspicion.get(kind, most)
+
+    if not changes:
+        return []
+    failures, minus_size = least = min(rank(change) for change in changes)
+    size = max(1, min(most >> failures, -minus_size))
+    return [change for change in changes if rank(change) == least][:size]
 
 
 def _quantity(change: Change, shop: Shop, name: str, quantity: int) -> StockWrite:

@@ -3,14 +3,14 @@
 One bad product never blocks the others: each gets its own verdict, its own backoff, its own event.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from headway.core.catalog.change_detection import money
 from headway.core.catalog.guard import find_move
-from headway.core.catalog.lifecycle import ListingEvent
+from headway.core.catalog.listings import ListingEvent
 from headway.core.catalog.push_planning import (
     PRICE_FACTS,
     PushBatch,
@@ -35,7 +35,13 @@ from headway.core.catalog.storefront import (
     WriteResult,
     WriteVerdict,
 )
-from headway.errors import PermanentError, ThrottledError, UnauthorizedError, UnsentError
+from headway.errors import (
+    AppRefusedError,
+    PermanentError,
+    ThrottledError,
+    UnauthorizedError,
+    UnsentError,
+)
 
 BACKOFF_FIRST = timedelta(minutes=5)
 BACKOFF_MAX = timedelta(hours=24)
@@ -55,13 +61,19 @@ WORST = (
 READ_BACK_AFTER = timedelta(seconds=5)
 # After these errors the shop has done nothing; after any other the result is unknown.
 NOT_DONE = (UnsentError, ThrottledError, UnauthorizedError, PermanentError)
+# The first wait of a listing that made its calls fail: that may still have been the shop's fault.
+SPOILED_FIRST = timedelta(minutes=1)
+# The suspicion of a listing that failed alone four times: the fifth time it is set aside.
+CONVICTED = -3
+# These errors say nothing about what was in the call.
+NO_EVIDENCE = (UnsentError, ThrottledError, UnauthorizedError, AppRefusedError)
 # Longer than any bulk operation; its end wakes its listings.
 SLEEP = timedelta(days=2)
 
 
-def backoff(failures: int) -> timedelta:
+def backoff(failures: int, *, first: timedelta = BACKOFF_FIRST) -> timedelta:
     """Return the wait after so many refusals in a row: 5, 10, 20 minutes, up to a day."""
-    return min(BACKOFF_MAX, BACKOFF_FIRST * (1 << min(max(failures - 1, 0), 20)))
+    return min(BACKOFF_MAX, first * (1 << min(max(failures - 1, 0), 20)))
 
 
 def idle(push_lease: PushLease, now: datetime) -> list[Pushed]:
@@ -89,7 +101,7 @@ def idle(push_lease: PushLease, now: datetime) -> list[Pushed]:
             and lacks_only_price(change, push_lease.shop)
         ):
             until = push_lease.bulk.created_at + SLEEP
-            pushed.append(Pushed(change=change, retry_at=until, failures=change.failures))
+            pushed.append(replace(_unchanged(change), retry_at=until))
     return pushed
 
 
@@ -100,11 +112,44 @@ def lacks_only_price(change: Change, shop: Shop) -> bool:
     return need.price and not need.status and (not has_stock or waits_for_price(change, need))
 
 
-def unsure(push_batch: PushBatch, now: datetime) -> list[Pushed]:
-    """Schedule a read-back of the listings of a write whose reply was lost."""
+def narrowed(
+    push_batch: PushBatch, reason: str, now: datetime, *, shop_answers: bool
+) -> list[Pushed]:
+    """Settle a call that failed as a whole, which is evidence against what was in it.
+
+    The listings go in calls of half the size. One that failed alone often enough, while the shop
+    answered the call before this one, is set aside with the reason and retried later. A write may
+    have been done: it is read back first.
+    """
+    kind, changes = push_batch.kind, push_batch.changes
+    if shop_answers and len(changes) == 1 and changes[0].suspicion.get(kind, 1) <= CONVICTED:
+        refused = _refused(changes[0], f"every call with it fails: {reason}", now)
+        retry_at = now + backoff(refused.failures, first=SPOILED_FIRST)
+        is_verified = push_batch.is_drift_check
+        return [replace(refused, retry_at=retry_at, staging=None, is_verified=is_verified)]
     return [
-        Pushed(change=change, retry_at=now + READ_BACK_AFTER, failures=change.failures)
-        for change in push_batch.changes
+        replace(
+            _unchanged(change),
+            retry_at=now + READ_BACK_AFTER if push_batch.writes else None,
+            suspicion={**change.suspicion, kind: _half(change, push_batch)},
+        )
+        for change in changes
+    ]
+
+
+def _half(change: Change, push_batch: PushBatch) -> int:
+    """Return how large the next such call may be; below 1 it counts the failures alone."""
+    half = len(push_batch.changes) // 2
+    return half or min(0, max(CONVICTED, change.suspicion.get(push_batch.kind, 1) - 1))
+
+
+def cleared(pushed: Sequence[Pushed], kind: WriteKind) -> list[Pushed]:
+    """Drop the suspicion of listings whose call of this kind was answered; others stay."""
+    return [
+        replace(result, suspicion=_without(result.change.suspicion, kind))
+        if kind in result.change.suspicion
+        else result
+        for result in pushed
     ]
 
 
@@ -126,7 +171,7 @@ def after_find(
         elif shown:
             pushed.append(_adopted(change, shown[0], shop))
         elif change.draft is not None:
-            pushed.append(Pushed(change=change, applied={}, failures=change.failures))
+            pushed.append(replace(_unchanged(change), applied={}))
         else:
             reason = f"no variant in the shop has the SKU {change.shop_sku}; publish the part first"
             pushed.append(_refused(change, reason, now))
@@ -174,7 +219,7 @@ def summary(pushed: Sequence[Pushed]) -> str:
 
 
 def refuse_all(push_batch: PushBatch, reason: str, now: datetime) -> list[Pushed]:
-    """Settle a call that the shop will never take: alone it is refused, else it is sent smaller."""
+    """Settle a call that the shop will never take: alone it is refused, else it is halved."""
     if len(push_batch.changes) == 1:
         # A drift check counts it as verified, and continues with the others.
         return [
@@ -182,7 +227,10 @@ def refuse_all(push_batch: PushBatch, reason: str, now: datetime) -> list[Pushed
                 _refused(push_batch.changes[0], reason, now), is_verified=push_batch.is_drift_check
             )
         ]
-    return [_again(change, reason) for change in push_batch.changes]
+    return [
+        replace(result, retry_at=None)
+        for result in narrowed(push_batch, reason, now, shop_answers=False)
+    ]
 
 
 def _settle(
@@ -221,10 +269,14 @@ def _done(change: Change, writes: Sequence[Write], shop: Shop) -> Pushed:
             applied |= _priced(write, change)
         elif isinstance(write, StatusWrite):
             applied["status"] = status = write.status
+    after = confirmed(change, applied, shop)
+    is_complete = after is change.desired
     return Pushed(
         change=change,
-        applied=confirmed(change, applied, shop),
+        applied=after,
         status=status,
+        failures=0 if is_complete else change.failures,
+        error="" if is_complete else change.error,
         events=(ListingEvent(kind="shopify_updated", old=change.applied, new=applied),),
     )
 
@@ -264,6 +316,7 @@ def _adopted(change: Change, shown: Shown, shop: Shop) -> Pushed:
         variants_count=shown.variants_count,
         is_verified=True,
         failures=0 if after is change.desired else change.failures,
+        error="" if after is change.desired else change.error,
         staging=None if change.draft is None else "published",
         events=events,
     )
@@ -307,13 +360,12 @@ def _drift_checked(change: Change, shown: Shown, shop: Shop, *, repairs: bool) -
         for name, quantity in change.desired["quantities"].items()
     )
     if not has_drifted:
-        return Pushed(change=change, is_verified=True, failures=change.failures)
-    return Pushed(
-        change=change,
+        return replace(_unchanged(change), is_verified=True)
+    return replace(
+        _unchanged(change),
         applied=applied if repairs else None,
         status=shown.status,
         is_verified=True,
-        failures=change.failures,
         events=(ListingEvent(kind="drift_found", old=before, new=applied),),
     )
 
@@ -346,6 +398,15 @@ def _unclear(change: Change, now: datetime, *, is_alone: bool) -> Pushed:
         return _again(change, "the search found too much")
     reason = f"too many SKUs in the shop look like {change.shop_sku}; import it with its three ids"
     return _refused(change, reason, now)
+
+
+def _unchanged(change: Change) -> Pushed:
+    """Keep the failures of a listing, and their reason."""
+    return Pushed(change=change, failures=change.failures, error=change.error)
+
+
+def _without(suspicion: Mapping[str, int], kind: WriteKind) -> dict[str, int]:
+    return {name: size for name, size in suspicion.items() if name != kind}
 
 
 def _again(change: Change, reason: str) -> Pushed:

@@ -1,6 +1,6 @@
 """Values of the storefront: what a shop shows, what is written to it, and its results.
 
-Quantities are by the shop's location names here and in the tables; only the connector and what is
+Quantities are by the shop's location names here and in the tables; only the provider and what is
 sent know the ids of a shop.
 """
 
@@ -11,8 +11,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, NewType
 
-from headway.core.catalog.lifecycle import ListingEvent
-from headway.core.catalog.listings import SellerId, Sku
+from headway.core.catalog.listings import ListingEvent, SellerId, Sku
 from headway.core.limits.transitions import Observation
 
 Gid = NewType("Gid", str)
@@ -188,7 +187,8 @@ class Change:
     """A listing whose shop differs, or may differ, from what is desired.
 
     `is_first` until any write was confirmed: its price in the shop is not yet ours. A `rival` is
-    another part that already has its shop SKU.
+    another part that already has its shop SKU. `suspicion` holds, for each kind of call that failed
+    as a whole with it, how many listings such a call may hold; 0 or less if it has failed alone.
     """
 
     user_id: SellerId
@@ -203,6 +203,7 @@ class Change:
     variants_count: int | None = None
     failures: int = 0
     error: str = ""
+    suspicion: Mapping[str, int] = field(default_factory=dict)
     draft: Draft | None = None
     is_first: bool = False
     rival: Sku | None = None
@@ -310,6 +311,7 @@ class Pushed:
     retry_at: datetime | None = None
     failures: int = 0
     error: str = ""
+    suspicion: Mapping[str, int] | None = None
     staging: str | None = None
     held_reason: str | None = None
     desired: Mapping[str, Any] | None = None

@@ -109,7 +109,7 @@ class LimiterVerbs(Protocol):
         actual: float | None = None,
         is_late: bool = False,
         report: CallReport | None = None,
-        seen: Observation | None = None,
+        observation: Observation | None = None,
     ) -> None:
         """Settle the call: store how it ended, and what its reply reported about the meter.
 
@@ -124,7 +124,7 @@ class LimiterVerbs(Protocol):
                 sent=sent,
                 actual=actual,
                 is_late=is_late,
-                seen=seen,
+                observation=observation,
                 now_us=now_us,
             ),
             report,
@@ -157,6 +157,17 @@ class LimiterVerbs(Protocol):
         return self.run(
             transitions.find_keys(self.resources, [key]),
             lambda states, _now_us: LimitStep(answer=quota.room(states[key].quotas[0])),
+        )
+
+    def left_of(self, key: str) -> float:
+        """Return what is not used of a key's quota, as replies have corrected it."""
+        (quota, *_) = self.resources[key].quotas
+        return self.run(
+            transitions.find_keys(self.resources, [key]),
+            lambda states, now_us: LimitStep(
+                answer=quota.room(states[key].quotas[0])
+                - quota.used_at(states[key].quotas[0], now_us)
+            ),
         )
 
     def observe(self, key: str, observation: Observation, *, permit: Permit | None = None) -> None:

@@ -19,6 +19,12 @@ FREE_MIN = 0.05
 # What history leaves besides, or it would take all that webhooks and tries again need.
 SPARE = 0.05
 DAY = timedelta(days=1)
+# A refusal for this long is about the day, not about a second or a minute.
+DAY_REFUSAL_MIN = timedelta(hours=1)
+# Replies to other accounts within this time show whether the day is used up for all.
+EVIDENCE_SPAN = timedelta(minutes=10)
+# With less than this share left, or fewer calls, a day counts as used up.
+LEFT_MIN_SHARE, LEFT_MIN = 0.01, 2.0
 
 
 class DayShare(StrEnum):
@@ -41,24 +47,36 @@ def share_of(tier: Tier, job_type: JobType) -> DayShare:
     return DayShare.PAID if tier.is_paid else DayShare.FREE
 
 
+def is_refused_alone(
+    retry_after_s: float | None, *, left: float, limit: float, answered: int
+) -> bool:
+    """Return True if a day's refusal is about one account, not about the day that all share.
+
+    `left` is what the replies to all accounts say is left of the limit, and `answered` how many
+    of them were no error lately. Without such replies the day counts as used up for all.
+    """
+    is_of_day = retry_after_s is not None and retry_after_s >= DAY_REFUSAL_MIN.total_seconds()
+    return is_of_day and answered > 0 and left >= max(LEFT_MIN, LEFT_MIN_SHARE * limit)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayPlan:
     """A day's calls: the limit, and the demand at all jobs' intervals."""
 
     limit: float
-    wanted: Mapping[DayShare, float]
+    demand: Mapping[DayShare, float]
 
     def planned(self, share: DayShare) -> float:
         """Return how many calls a day are this share's."""
-        usable, demand = PLANNED * self.limit, self.wanted.get(DayShare.FREE, 0.0)
-        free_min = min(demand, FREE_MIN * self.limit)
-        paid = min(self.wanted.get(DayShare.PAID, 0.0), usable - free_min)
-        free = max(free_min, min(demand, usable - paid))
+        usable, free_demand = PLANNED * self.limit, self.demand.get(DayShare.FREE, 0.0)
+        free_min = min(free_demand, FREE_MIN * self.limit)
+        paid = min(self.demand.get(DayShare.PAID, 0.0), usable - free_min)
+        free = max(free_min, min(free_demand, usable - paid))
         return {DayShare.PAID: paid, DayShare.FREE: free}.get(share, self.limit - paid - free)
 
     def stretch(self, share: DayShare) -> float:
         """Return how many times longer than promised this share's intervals are."""
-        demand = self.wanted.get(share, 0.0)
+        demand = self.demand.get(share, 0.0)
         return max(1.0, demand / self.planned(share)) if demand > 0 else 1.0
 
     def leave(
@@ -74,6 +92,22 @@ class DayPlan:
         if share is DayShare.FREE:
             return left
         return left + self._unused(DayShare.FREE, used) + SPARE * self.limit
+
+    def leave_beyond(
+        self,
+        share: DayShare,
+        used: Mapping[DayShare, float],
+        *,
+        beyond: float,
+        waited: timedelta = timedelta(0),
+    ) -> float:
+        """Return how much a job leaves to others that made `beyond` more calls than its share.
+
+        It waits behind everybody's news, as history does. What it took beyond its share was not
+        the others' use of their plan.
+        """
+        fair = {**used, share: max(0.0, used.get(share, 0.0) - beyond)}
+        return self.leave(DayShare.HISTORY, fair, waited)
 
     def _unused(self, share: DayShare, used: Mapping[DayShare, float]) -> float:
         return max(0.0, self.planned(share) - used.get(share, 0.0))

@@ -1,8 +1,9 @@
 """How long to pause, so that error replies stay a small share of all replies.
 
-Printify requires less than 5 % and does not name a period; Headway uses a day. All statuses from
-400 on count, including 429. The remaining errors are spread over the time ahead: the fewer are
-left, the longer is each pause. Once none is left, one call an hour checks whether errors persist.
+A platform that counts errors requires less than 5 % and names no period; Headway uses a day. All
+statuses from 400 on count, including 429. The remaining errors are spread over the time ahead: the
+fewer are left, the longer is each pause. Once none is left, one call an hour checks whether errors
+persist.
 """
 
 from datetime import timedelta

@@ -42,19 +42,14 @@ class Forecast:
     """The next day of a quota, hour by hour.
 
     `spent_at` is when less than one call is left, `room_at` when there is one again; each is None
-    if that does not come within the day. `unmet` is how many calls will be wanted in vain.
+    if that does not come within the day. `unmet` is how many calls cannot be made.
     """
 
     points: tuple[Point, ...]
     spent_at: datetime | None
     room_at: datetime | None
-    wanted: float
+    demand: float
     unmet: float
-
-    @property
-    def is_enough(self) -> bool:
-        """True if the quota is not used up within the day."""
-        return self.spent_at is None
 
 
 def hour_of(at: datetime) -> datetime:
@@ -78,17 +73,17 @@ def pace(used: Mapping[datetime, float], now: datetime) -> tuple[float, ...]:
     return (recent / max(1.0, (now - first) / HOUR),) * HOURS
 
 
-def foretell(
+def forecast_quota(
     uses: Iterable[Use],
     *,
     limit: float,
     reserved: float,
-    wanted: Sequence[float],
+    demand: Sequence[float],
     now: datetime,
 ) -> Forecast:
     """Simulate the next day: uses leave the window, demand is served while there is room.
 
-    `wanted` is the demand by hour from now on. Reservations count as used at once, and as the first
+    `demand` is by hour from now on. Reservations count as used at once, and as the first
     part of the hour's demand. What is used from now on stays until the day is over.
     """
     leaving = sorted((max(use.leaves_at, now), use.amount) for use in uses if use.leaves_at > now)
@@ -97,9 +92,9 @@ def foretell(
     spent_at = now if limit - level < CALL else None
     room_at: datetime | None = None
     unmet = 0.0
-    for step, demand in enumerate(wanted):
+    for step, hour_demand in enumerate(demand):
         begin, end = now + step * HOUR, now + (step + 1) * HOUR
-        left = max(0.0, demand - reserved) if step == 0 else demand
+        left = max(0.0, hour_demand - reserved) if step == 0 else hour_demand
         rate = left / HOUR.total_seconds()
         cuts = [begin, *(at for at, _ in leaving if begin < at < end), end]
         for starts_at, ends_at in pairwise(cuts):
@@ -119,7 +114,7 @@ def foretell(
         points=tuple(points),
         spent_at=spent_at,
         room_at=room_at,
-        wanted=sum(wanted),
+        demand=sum(demand),
         unmet=unmet if unmet > NOTHING else 0.0,
     )
 
@@ -129,7 +124,7 @@ def _until(room: float, rate: float, span: timedelta) -> timedelta:
     return min(span, timedelta(seconds=room / rate)) if rate > 0 else timedelta(0)
 
 
-def say(forecast: Forecast, now: datetime) -> str:
+def forecast_text(forecast: Forecast, now: datetime) -> str:
     """Return a sentence for people: whether the quota is enough and, if not, from when to when."""
     if forecast.spent_at is None:
         return "enough for the next 24 h, if people go on as they do"
@@ -139,5 +134,5 @@ def say(forecast: Forecast, now: datetime) -> str:
     room = "no room within 24 h"
     if forecast.room_at is not None:
         room = f"room again at {format_time(forecast.room_at, now)}"
-    unmet = f"; {forecast.unmet:,.0f} calls wanted in vain" if forecast.unmet >= CALL else ""
+    unmet = f"; {forecast.unmet:,.0f} calls cannot be made" if forecast.unmet >= CALL else ""
     return f"{spent}, {room}{unmet}"

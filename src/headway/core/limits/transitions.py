@@ -213,13 +213,13 @@ def settle(
     sent: bool,
     actual: float | None = None,
     is_late: bool = False,
-    seen: Observation | None = None,
+    observation: Observation | None = None,
     now_us: int,
 ) -> LimitStep[None]:
     """Store how the call ended; settling the same permit again changes nothing.
 
     Without `actual` a call has used what it spent, or all it reserved if it never reported. An
-    unsent permit that was not begun leaves the queue. `seen` corrects the meter from the reply.
+    unsent permit that was not begun leaves the queue. `observation` corrects the meter.
     """
     changed: dict[str, LimitState] = {}
     notes: list[Note] = []
@@ -240,8 +240,8 @@ def settle(
             now_us=now_us,
         )
         notes.append(_ended(key, permit.id, now_us, arrived_us))
-        if seen is not None:
-            changed |= observe(resources[key], changed[key], seen, now_us=now_us).states
+        if observation is not None:
+            changed |= observe(resources[key], changed[key], observation, now_us=now_us).states
     return LimitStep(answer=None, states=changed, notes=tuple(notes))
 
 

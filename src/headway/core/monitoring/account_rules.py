@@ -9,6 +9,8 @@ from headway.core.reasons import format_time
 
 # Long enough that most people are back from a holiday before the token expires.
 TOKEN_NOTICE = timedelta(days=7)
+# An account that used this share of a platform's day is named in the alert.
+TOP_SHARE_MIN = 0.25
 
 
 @alert_rule(
@@ -82,7 +84,7 @@ def dead_jobs(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
 
 
 @alert_rule(
-    "A platform's day is used up, or it told us to wait.",
+    "A platform's day is used up, or it asked us to wait.",
     Severity.WARNING,
     link="/accounts",
     fires_after=4 * MINUTE,
@@ -98,9 +100,12 @@ def quota_spent(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
         is_paused = quota.paused_until is not None and quota.paused_until > metrics.now
         until = quota.paused_until if is_paused else quota.room_at
         again = f"; the next call may leave at {format_time(until, metrics.now)}" if until else ""
-        spent = "told us to wait" if is_paused else f"has no call left of its {quota.limit:,.0f}"
+        spent = "asked us to wait" if is_paused else f"has no call left of its {quota.limit:,.0f}"
+        most = ""
+        if quota.top_account and quota.top_calls >= TOP_SHARE_MIN * quota.limit:
+            most = f" {quota.top_account} alone used about {quota.top_calls:,.0f} of the day."
         yield Finding(
-            subject=quota.platform, sentence=f"{quota.platform.capitalize()} {spent}{again}."
+            subject=quota.platform, sentence=f"{quota.platform.capitalize()} {spent}{again}.{most}"
         )
 
 
@@ -117,7 +122,7 @@ def _connection_sentence(connection: ConnectionMetric) -> str:
     name, seller = connection.name, connection.seller
     reason = connection.trouble or "no reason given"
     if seller is None:
-        return f"{name.capitalize()} does not answer, whoever's account it is: {reason}."
+        return f"{name.capitalize()} does not answer for any account: {reason}."
     if connection.is_connected:
         return f"{name} of {seller} does not answer: {reason}."
     return f"{name} of {seller} is disconnected: {reason}. Connect it again."

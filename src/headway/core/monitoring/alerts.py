@@ -1,8 +1,8 @@
 """Alerts, and the rules that raise them.
 
 A rule is one declaration: what it measures, from which threshold on, for how long, the message, and
-the same condition for Prometheus. The declarations are in `supplier_rules`, `listing_rules` and
-`account_rules`; `rules` collects them.
+the same condition for Prometheus. The declarations are in `supplier_rules`, `listing_rules`,
+`account_rules` and `housekeeping_rules`; `rules` collects them.
 """
 
 from collections.abc import Callable, Iterator, Mapping

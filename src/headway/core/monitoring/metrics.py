@@ -24,13 +24,18 @@ class ConnectionMetric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaMetric:
-    """The daily quota of a platform: what is left, and when more becomes available."""
+    """The daily quota of a platform: what is left, and when more becomes available.
+
+    `top_account` is the seller and shop that uses most of it, if it is known.
+    """
 
     platform: str
     left: float
     limit: float
     room_at: datetime | None = None
     paused_until: datetime | None = None
+    top_account: str = ""
+    top_calls: float = 0.0
 
     def is_spent(self, now: datetime) -> bool:
         """Return True if no call is allowed now."""
@@ -81,8 +86,21 @@ class HourMetric:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepMetric:
+    """A step of the housekeeping that fails: since when, how often in a row, and the last error."""
+
+    name: str
+    since: datetime
+    failures: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlertMetrics:
-    """What the alert rules check; `others` are the open breakers of further suppliers."""
+    """What the alert rules check; `others` are the open breakers of further suppliers.
+
+    `ticked_at` is when the last round of the housekeeping was made.
+    """
 
     now: datetime
     breaker: Breaker
@@ -105,3 +123,5 @@ class AlertMetrics:
     dead_jobs: int = 0
     quotas: Sequence[QuotaMetric] = ()
     tokens: Sequence[TokenMetric] = ()
+    ticked_at: datetime | None = None
+    failing_steps: Sequence[StepMetric] = ()

@@ -52,6 +52,17 @@ class Market:
             return self.price
         return initial_price(self.listings, self.seats_per_min, self.prior)
 
+    def price_step(self, lesson: "Lesson", now: datetime) -> float:
+        """Return what a call adds to the logarithm of the price."""
+        if lesson.lag_min is None or self.updated_at is None:
+            return 0.0
+        log_price, minutes = (
+            math.log(self.going_price),
+            (now - self.updated_at).total_seconds() / 60,
+        )
+        size = (self.listings, self.seats_per_min)
+        return price_after(log_price, lesson.lag_min, minutes, *size) - log_price
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:

@@ -22,7 +22,7 @@ class Why(StrEnum):
     NOTHING = "nothing"
     PAUSED = "paused"
     BREAKER = "breaker"
-    TOLD_TO_WAIT = "told to wait"
+    RATE_LIMITED = "rate limited"
     PERMIT = "permit"
     PACE = "pace"
     SEATS = "seats"
@@ -33,7 +33,7 @@ class Why(StrEnum):
 REASONS = {
     Why.NOTHING: "nothing is listed yet",
     Why.BREAKER: "the supplier does not answer; one probe goes then",
-    Why.TOLD_TO_WAIT: "calls are to wait until then",
+    Why.RATE_LIMITED: "calls are to wait until then",
     Why.PAUSED: "paused",
     Why.PERMIT: "the limit allows the next call then",
     Why.PACE: "calls are spaced to spend only the budget share of the settings",
@@ -131,7 +131,7 @@ def next_call(queue: SupplierQueue, now: datetime, *, pauses: Sequence[Pause] = 
     # The latest of these is the reason; of equals, the first.
     reasons = [
         (queue.breaker.blocked_until(now) or now, Why.BREAKER),
-        (queue.paused_until or now, Why.TOLD_TO_WAIT),
+        (queue.paused_until or now, Why.RATE_LIMITED),
         (max(now, queue.permit_at), Why.PERMIT),
         (planned_at, _why_planned(queue.front, planned_at, rule)),
     ]

@@ -60,12 +60,12 @@ class Outlook:
 
 def foresee(outlook: Outlook, now: datetime, skus: Collection[Sku]) -> dict[Sku, datetime]:
     """Return when each of these parts will be in a call; parts beyond the horizon are left out."""
-    line, left, times = _Line(outlook), set(skus), dict[Sku, datetime]()
+    queue, left, times = _FutureQueue(outlook), set(skus), dict[Sku, datetime]()
     departures = replace(outlook.departures, permit_at=max(now, outlook.departures.permit_at))
     for _ in range(CALLS_MAX):
         if not left:
             break
-        front, rule = line.front(), _rule_at(outlook, departures.permit_at)
+        front, rule = queue.front(), _rule_at(outlook, departures.permit_at)
         leave_at = departure(front, departures.permit_at, rule)
         if leave_at is None:
             break
@@ -74,7 +74,7 @@ def foresee(outlook: Outlook, now: datetime, skus: Collection[Sku]) -> dict[Sku,
         in_call = {candidate.sku for candidate in fill_call(front, at, _rule_at(outlook, at))}
         times |= dict.fromkeys(left & in_call, at)
         left -= in_call
-        line.read(in_call, at)
+        queue.read(in_call, at)
         departures = departures.after
     return times
 
@@ -86,7 +86,7 @@ def _rule_at(outlook: Outlook, at: datetime) -> SeatRule:
 
 
 @dataclass(slots=True)
-class _Line:
+class _FutureQueue:
     """The queue as it will be: listings by priority and due time, and by part."""
 
     outlook: Outlook

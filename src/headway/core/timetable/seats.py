@@ -41,6 +41,15 @@ def suspects_max(suspicion: int, seats: int) -> int:
     return math.ceil(seats / (1 << max(0, suspicion - 1)))
 
 
+def is_accused(suspicion: int, seats: int) -> bool:
+    """Return True if calls failed with this listing as the only suspect in them.
+
+    It then shares a call only with listings that were read before, so that the next failure is
+    evidence against nobody else.
+    """
+    return suspicion > 1 + math.ceil(math.log2(seats))
+
+
 def is_suspect(suspicion: int) -> bool:
     """Return True if more than one call in a row failed with this listing in it."""
     return suspicion > 1
@@ -93,13 +102,19 @@ def fill_call(
     queue = list(_in_order(front, now, rule))
     if least_suspect:
         queue.sort(key=lambda candidate: candidate.suspicion)
+    if not _may_try_accused(queue, rule.seats):
+        queue = [one for one in queue if not is_accused(one.suspicion, rule.seats)]
     in_call: dict[Sku, Candidate] = {}
-    suspects, suspects_allowed = 0, rule.seats
+    suspects, suspects_allowed, has_accused = 0, rule.seats, False
     for candidate in queue:
         if len(in_call) == rule.seats:
             break
-        if candidate.sku in in_call:
+        if candidate.sku in in_call or (has_accused and not _is_clean(candidate)):
             continue
+        if is_accused(candidate.suspicion, rule.seats):
+            if not all(_is_clean(other) for other in in_call.values()):
+                continue
+            has_accused = True
         if is_suspect(candidate.suspicion):
             together_max = min(suspects_allowed, suspects_max(candidate.suspicion, rule.seats))
             if suspects >= together_max:
@@ -107,6 +122,17 @@ def fill_call(
             suspects, suspects_allowed = suspects + 1, together_max
         in_call[candidate.sku] = candidate
     return list(in_call.values())
+
+
+def _is_clean(candidate: Candidate) -> bool:
+    """Return True if the last call with this listing succeeded."""
+    return candidate.is_proven and not candidate.suspicion
+
+
+def _may_try_accused(queue: Sequence[Candidate], seats: int) -> bool:
+    """Return True if an accused listing costs no seat: others fill the call, or few are left."""
+    clean = {candidate.sku for candidate in queue if _is_clean(candidate)}
+    return len(clean) >= seats - 1 or len({candidate.sku for candidate in queue}) <= seats
 
 
 def _in_order(front: Sequence[Candidate], now: datetime, rule: SeatRule) -> Iterator[Candidate]:

@@ -104,12 +104,8 @@ def _open(
     return BoeingSupplier(
         entry.url or settings.boeing_url,
         _access(entry, read_secrets()),
-        token_store=context.shelf,
-        vault=context.open_vault(),
-        clock=context.clock,
-        timeout_s=settings.boeing_timeout_s,
         seats=settings.batch_size,
-        transport=context.transport,
+        **context.client_arguments(timeout_s=settings.boeing_timeout_s),
         renewed=None if entry.name == MAIN else lambda: _access(entry, read_secrets()),
     )
 

@@ -70,7 +70,7 @@ class EtsyApi:
         return f"EtsyDoor({self._access.keystring})"
 
     @property
-    def seen(self) -> Mapping[str, Observation]:
+    def observations(self) -> Mapping[str, Observation]:
         """The limits in the last reply, by key; empty if it had none."""
         return read_limits(self._headers, self._access.keystring)
 

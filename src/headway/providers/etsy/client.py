@@ -91,9 +91,9 @@ class EtsyPlatform:
         return day_key(self._keystring)
 
     @property
-    def seen(self) -> Mapping[str, Observation]:
+    def observations(self) -> Mapping[str, Observation]:
         """The limits in the last reply, by key; empty if it had none."""
-        return self._api.seen
+        return self._api.observations
 
     @property
     def cost(self) -> Cost | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import LimitKey
 from headway.core.limits.transitions import Resource
 from headway.errors import ConfigError, NotFoundError
@@ -10,6 +9,8 @@ from headway.providers.etsy.api import CONSENT, EtsyAccess, EtsyApi, consent_url
 from headway.providers.etsy.limits import day_resource, second_resource
 from headway.providers.oauth import AuthorizedShop
 from headway.providers.tokens import TokenGrant, token_key
+
+NAME = "etsy"
 
 
 class EtsyOAuth:
@@ -60,7 +61,7 @@ class EtsyOAuth:
 
     def limit_key(self, authorized: AuthorizedShop) -> LimitKey:
         """Return where the connector looks for the tokens."""
-        return token_key(PlatformName.ETSY, authorized.shop)
+        return token_key(NAME, authorized.shop)
 
     def close(self) -> None:
         """Let connections go."""

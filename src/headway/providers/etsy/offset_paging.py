@@ -8,9 +8,18 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from headway.core.accounts.pagination import Page
+from headway.core.accounts.narrowing import (
+    Conclusion,
+    Narrowed,
+    after_failure,
+    after_probe,
+    unnamed_row,
+)
+from headway.core.accounts.pagination import RUN, Cursor, Page, PageStep
 
 PAGE_ROWS = 100
+# Sizes of a page, each a divisor of the one before: what fails is asked for in smaller ones.
+PAGE_SIZES = (PAGE_ROWS, 25, 5, 1)
 # So many rows may leave between two pages before a step back is needed.
 TAIL_ROWS = 10
 
@@ -20,10 +29,10 @@ def seconds(instant: datetime) -> int:
     return int(instant.timestamp())
 
 
-def has_more(page: Page, offset: int) -> bool:
-    """Return True if rows follow this page."""
+def has_more(page: Page, offset: int, size: int = PAGE_ROWS) -> bool:
+    """Return True if rows follow this page, which was asked for in this size."""
     if page.total is None:
-        return len(page.ids) >= PAGE_ROWS
+        return len(page.ids) >= size
     return bool(page.ids) and offset + len(page.ids) < page.total
 
 
@@ -43,3 +52,20 @@ def step_on(offset: int, ids: Sequence[str]) -> Mapping[str, Any]:
     repeated = TAIL_ROWS if len(ids) > TAIL_ROWS else 0
     tail = list(ids[-TAIL_ROWS:]) if repeated else []
     return {"offset": offset + len(ids) - repeated, "tail": tail}
+
+
+def narrow_list(cursor: Cursor, kind: str, reason: str) -> Narrowed:
+    """Return the cursor after a page failed: fewer rows, or past the one row that fails."""
+    run, conclusion = after_failure(cursor[RUN], PAGE_SIZES)
+    if conclusion is not Conclusion.CULPRIT:
+        is_failure = conclusion is Conclusion.UNCLEAR
+        return Narrowed(cursor={**cursor, RUN: run}, is_failure=is_failure)
+    moved = {**run, "offset": run["offset"] + 1, "tail": []}
+    bad = (unnamed_row(cursor[RUN], kind, reason),)
+    return Narrowed(cursor={**cursor, RUN: moved}, unreadable=bad)
+
+
+def tried_again(cursor: Cursor, page: Page) -> PageStep:
+    """Return the step after the rows behind a failing one were answered."""
+    run = after_probe(cursor[RUN], PAGE_SIZES, page.ids)
+    return PageStep(cursor={**cursor, RUN: run}, is_progress=False)

@@ -1,13 +1,56 @@
-"""How everything new is found at Etsy; instants are whole seconds, as Etsy counts them."""
+"""How everything new is found at Etsy; instants are whole seconds, as Etsy counts them.
+
+Receipts are in `receipt_pages`. Payments are entries of the shop's ledger, read by windows of their
+creation. Listings are read whole, state by state, since Etsy does not report changes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from headway.core.accounts.jobs import DataKind
-from headway.core.accounts.pagination import Paginator
+from headway.core.accounts.narrowing import (
+    Narrowed,
+    grown,
+    is_probe,
+    page_size,
+    skipped_rows,
+)
+from headway.core.accounts.pagination import (
+    RUN,
+    Cursor,
+    Page,
+    PageRequest,
+    PageStep,
+    Paginator,
+    begun_since,
+)
 from headway.errors import InvariantError
-from headway.providers.etsy.ledger_pages import LedgerWalk
-from headway.providers.etsy.listing_pages import ListingsWalk
+from headway.providers.etsy.offset_paging import (
+    PAGE_SIZES,
+    TAIL_ROWS,
+    has_more,
+    is_torn,
+    narrow_list,
+    seconds,
+    step_back,
+    step_on,
+    tried_again,
+)
 from headway.providers.etsy.receipt_pages import ReceiptsWalk
 
 __all__ = ["LedgerWalk", "ListingsWalk", "ReceiptsWalk", "paginator_of"]
+
+DAY_S = 86_400
+# Etsy serves no offset beyond 12,000; a window that holds more than this is halved.
+ROWS_MAX = 5_000
+SLICE_S_MIN = 60
+# What is sold or runs out leaves the active ones, which are therefore read first; what comes back
+# to them is met by the look at their front.
+STATES = ("active", "inactive", "sold_out", "draft", "expired")
+# A shop that changes faster than it can be read is not judged: nothing is called gone then.
+TEARS_MAX = 20
 
 
 def paginator_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
@@ -19,3 +62,177 @@ def paginator_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
     if kind is DataKind.LISTINGS and not is_backfill:
         return ListingsWalk()
     raise InvariantError(f"etsy has no such job: {kind}{' backfill' if is_backfill else ''}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerWalk:
+    """Window after window until a minute ago; a backfill begins two years ago.
+
+    Entries never change, and Etsy wants both ends of a window. Its end is a minute in the past, so
+    a window is closed when it is read, and its rows stand still under the offset.
+    """
+
+    is_backfill: bool = False
+    # An entry may appear later than its creation time.
+    overlap_s: int = 3600
+    first_s: int = 2 * DAY_S
+    history_s: int = 2 * 365 * DAY_S
+    # Not one call more than needed for a quiet shop: every call is taken from all the sellers' day.
+    slice_s: int = 30 * DAY_S
+    settled_s: int = 60
+
+    @property
+    def recheck_after(self) -> timedelta | None:
+        """Payments are no orders."""
+        return None
+
+    def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:  # noqa: ARG002
+        """Go on, or begin where the last run ended and a little before; nothing can be wanted."""
+        if RUN in cursor:
+            return cursor
+        end_s = seconds(now) - self.settled_s
+        since_s = seconds(begun_since(cursor, now)) - self.settled_s
+        first_s = end_s - self.history_s if self.is_backfill else since_s - self.first_s
+        # Never after the end: the clock may have been set back since.
+        until_s = min(cursor.get("until_s", 0), end_s)
+        from_s = until_s - self.overlap_s if until_s else first_s
+        run = {"end_s": end_s, "slice_s": self.slice_s}
+        return {**cursor, RUN: {**run, **_window(run, from_s)}}
+
+    def ask(self, cursor: Cursor) -> PageRequest:
+        """Return the request for the next page of the window."""
+        run = cursor[RUN]
+        values = {
+            "min_created": run["from_s"],
+            "max_created": run["until_s"],
+            "limit": page_size(run, PAGE_SIZES),
+            "offset": run["offset"] + skipped_rows(run),
+        }
+        return PageRequest(what="ledger", values=values)
+
+    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002
+        """Take a page; after the last one of a window comes the next window."""
+        if is_probe(cursor[RUN]):
+            return tried_again(cursor, page)
+        size, run = (
+            page_size(cursor[RUN], PAGE_SIZES),
+            grown(cursor[RUN], PAGE_SIZES, len(page.ids)),
+        )
+        span_s = run["until_s"] - run["from_s"]
+        if (page.total or 0) > ROWS_MAX and span_s > SLICE_S_MIN:
+            narrow = {**run, "slice_s": max(span_s // 2, SLICE_S_MIN)}
+            return PageStep(cursor={**cursor, RUN: {**narrow, **_window(narrow, run["from_s"])}})
+        if has_more(page, run["offset"], size):
+            moved = {**run, "offset": run["offset"] + len(page.ids)}
+            return PageStep(cursor={**cursor, RUN: moved})
+        lasting = {"until_s": run["until_s"]}
+        if run["until_s"] >= run["end_s"]:
+            return PageStep(cursor=lasting, is_done=True)
+        return PageStep(cursor={**lasting, RUN: {**run, **_window(run, run["until_s"])}})
+
+    def narrow(
+        self,
+        cursor: Cursor,
+        reason: str,
+        now: datetime,  # noqa: ARG002
+        *,
+        is_repeated: bool,
+    ) -> Narrowed | None:
+        """Ask for fewer entries; see `NarrowingPaginator`."""
+        return narrow_list(cursor, DataKind.PAYMENTS, reason) if is_repeated else None
+
+
+def _window(run: Mapping[str, Any], from_s: int) -> Mapping[str, Any]:
+    """Return a window; the second on the edge of two is read in both."""
+    until_s = min(from_s + run["slice_s"], run["end_s"])
+    return {"from_s": from_s, "until_s": until_s, "offset": 0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListingsWalk:
+    """The whole shop; a listing not found since the walk began is gone.
+
+    The newest come first. A listing that is renewed, published or put back on sale during the walk
+    may jump ahead of the pages already read; so the front is read once more at the end.
+    """
+
+    @property
+    def recheck_after(self) -> timedelta | None:
+        """Listings are no orders."""
+        return None
+
+    def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:  # noqa: ARG002
+        """Begin a run, or go on with the one under way; wanted listings are among all others."""
+        if RUN in cursor:
+            return cursor
+        run = {"began_s": seconds(now), "left": list(STATES), "heads": {}, "tears": 0}
+        return {RUN: {**run, **_begin_state()}}
+
+    def ask(self, cursor: Cursor) -> PageRequest:
+        """Return the request for the next page of the current state."""
+        run = cursor[RUN]
+        values = {
+            "state": run["left"][0],
+            "limit": page_size(run, PAGE_SIZES),
+            "offset": run["offset"] + skipped_rows(run),
+        }
+        return PageRequest(what="listings", values=values)
+
+    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002
+        """Take a page; the last one says since when the unseen are gone."""
+        if is_probe(cursor[RUN]):
+            return tried_again(cursor, page)
+        size, run = (
+            page_size(cursor[RUN], PAGE_SIZES),
+            grown(cursor[RUN], PAGE_SIZES, len(page.ids)),
+        )
+        state = run["left"][0]
+        is_look = state in run["heads"]
+        if is_torn(run["tail"], page.ids) and run["tears"] < TEARS_MAX:
+            run["tears"] += 1
+            return PageStep(cursor={RUN: {**run, **step_back(run["offset"], run["tail"])}})
+        if not run["offset"] and not is_look:
+            run["head"] = list(page.ids[:TAIL_ROWS])
+        is_known = is_look and not set(run["heads"][state]).isdisjoint(page.ids)
+        if not is_known and has_more(page, run["offset"], size):
+            return PageStep(cursor={RUN: {**run, **step_on(run["offset"], page.ids)}})
+        return _end_state(run)
+
+    def narrow(
+        self,
+        cursor: Cursor,
+        reason: str,
+        now: datetime,  # noqa: ARG002
+        *,
+        is_repeated: bool,
+    ) -> Narrowed | None:
+        """Ask for fewer listings; after a row that was passed over nothing is called gone."""
+        if not is_repeated:
+            return None
+        narrowed = narrow_list(cursor, DataKind.LISTINGS, reason)
+        if not narrowed.unreadable:
+            return narrowed
+        return replace(narrowed, cursor={RUN: {**narrowed.cursor[RUN], "tears": TEARS_MAX}})
+
+
+def _begin_state() -> Mapping[str, Any]:
+    return {"offset": 0, "tail": [], "head": []}
+
+
+def _end_state(run: Mapping[str, Any]) -> PageStep:
+    """Go on to the next state; one of several pages, and the active ones, are looked at again."""
+    state, *left = run["left"]
+    heads = {**run["heads"]}
+    is_look = state in heads
+    if not is_look:
+        heads[state] = run["head"]
+        if state == STATES[0]:
+            left = [*left, state]
+        elif run["offset"]:
+            left = [state, *left]
+    if left:
+        return PageStep(cursor={RUN: {**run, "left": left, "heads": heads, **_begin_state()}})
+    began_at = datetime.fromtimestamp(run["began_s"], tz=UTC)
+    return PageStep(
+        cursor={}, is_done=True, gone_since=None if run["tears"] >= TEARS_MAX else began_at
+    )

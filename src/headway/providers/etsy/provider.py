@@ -1,19 +1,29 @@
 """The record of Etsy: a platform with limits per app, so all its sellers share them."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Protocol
 
 from pydantic import SecretStr
 
-from headway.core.accounts.jobs import KINDS, Account, PlatformName
+from headway.core.accounts.jobs import Account, DataKind
 from headway.core.limits.transitions import Resource
+from headway.errors import ConfigError
 from headway.providers.etsy.api import CONSENT, EtsyAccess, EtsyApi
 from headway.providers.etsy.client import EtsyPlatform
 from headway.providers.etsy.limits import day_resource, second_resource
-from headway.providers.etsy.oauth import EtsyOAuth
+from headway.providers.etsy.oauth import NAME, EtsyOAuth
 from headway.providers.etsy.pagination import paginator_of
-from headway.providers.etsy.webhooks import SETTING, is_signed
-from headway.providers.provider import PlatformRole, Provider, ProviderContext, WebhookRole
+from headway.providers.etsy.webhooks import SETTING, is_signed, parse_webhook
+from headway.providers.provider import (
+    ConsentRole,
+    PlatformRole,
+    Provider,
+    ProviderContext,
+    TokenEntry,
+    WebhookRole,
+)
+from headway.providers.shops import shop_number
 from headway.providers.tokens import token_key
 
 API_URL = "https://api.etsy.com"
@@ -51,11 +61,7 @@ def _open(context: ProviderContext, account: Account) -> EtsyPlatform:
         account,
         url=settings.etsy_url,
         access=_access(settings),
-        token_store=context.shelf,
-        vault=context.open_vault(),
-        clock=context.clock,
-        timeout_s=settings.platform_timeout_s,
-        transport=context.transport,
+        **context.client_arguments(timeout_s=settings.platform_timeout_s),
     )
 
 
@@ -74,22 +80,34 @@ def _oauth(context: ProviderContext) -> EtsyOAuth:
     )
 
 
+def _check_app(settings: EtsySettings, _: bool) -> None:  # noqa: FBT001
+    if not settings.etsy_keystring:
+        raise ConfigError("Etsy's tokens work only with HEADWAY_ETSY_KEYSTRING; set it")
+
+
 def _webhook_secret(settings: EtsySettings) -> str:
     return settings.etsy_webhook_secret.get_secret_value()
 
 
 ETSY = Provider(
-    name="etsy",
+    name=NAME,
     title="Etsy",
     limits=_limits,
     platform=PlatformRole(
         open=_open,
         paginator_of=paginator_of,
-        kinds=KINDS[PlatformName.ETSY],
-        token_key=lambda _, shop: token_key(PlatformName.ETSY, shop),
+        # Buyers are reported only on orders.
+        kinds=(DataKind.ORDERS, DataKind.LISTINGS, DataKind.PAYMENTS),
+        token_key=lambda _, shop: token_key(NAME, shop),
+        shop_name=partial(shop_number, NAME),
         day=DAY,
-        oauth=_oauth,
-        webhooks=WebhookRole(setting=SETTING, secret=_webhook_secret, is_signed=is_signed),
+        tokens=TokenEntry(
+            refresh_required="Etsy's access tokens live an hour", check_app=_check_app
+        ),
+        consent=ConsentRole(open=_oauth, asks_for_shop=True),
+        webhooks=WebhookRole(
+            setting=SETTING, secret=_webhook_secret, is_signed=is_signed, parse=parse_webhook
+        ),
     ),
     settings=("HEADWAY_ETSY_KEYSTRING", "HEADWAY_ETSY_SHARED_SECRET"),
 )

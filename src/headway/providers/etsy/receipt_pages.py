@@ -11,14 +11,27 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from headway.core.accounts.jobs import DataKind
+from headway.core.accounts.narrowing import (
+    Narrowed,
+    due_ids,
+    grown,
+    is_probe,
+    named_read,
+    narrow_named,
+    page_size,
+    skipped_rows,
+)
 from headway.core.accounts.pagination import RUN, Cursor, Page, PageRequest, PageStep, begun_since
 from headway.providers.etsy.offset_paging import (
-    PAGE_ROWS,
+    PAGE_SIZES,
     has_more,
     is_torn,
+    narrow_list,
     seconds,
     step_back,
     step_on,
+    tried_again,
 )
 
 UPDATED, CREATED = "updated", "created"
@@ -52,7 +65,7 @@ class ReceiptsWalk:
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:
         """Begin a run, or go on with the one under way; `wanted` receipts come first."""
         if run := cursor.get(RUN):
-            names = list(dict.fromkeys([*wanted, *run["wanted"]]))
+            names = list(dict.fromkeys([*due_ids(cursor, wanted, now), *run["wanted"]]))
             return {**cursor, RUN: {**run, "wanted": names}}
         now_s = seconds(now)
         lasting = dict(cursor)
@@ -64,7 +77,7 @@ class ReceiptsWalk:
             lasting = {"seen_s": since_s - self.first_s, "rewalked_s": since_s, **lasting}
             is_due = now_s - lasting["rewalked_s"] >= self.recent_every_s
             phases = [UPDATED, CREATED] if is_due else [UPDATED]
-        run = {"wanted": list(wanted), "began_s": now_s, "phases": phases}
+        run = {"wanted": due_ids(cursor, wanted, now), "began_s": now_s, "phases": phases}
         return {**lasting, RUN: {**run, **self._begin_phase(lasting, phases[0], now_s)}}
 
     def ask(self, cursor: Cursor) -> PageRequest:
@@ -77,8 +90,8 @@ class ReceiptsWalk:
             MINIMUM[sort_on]: run["from_s"],
             "sort_on": sort_on,
             "sort_order": "asc",
-            "limit": PAGE_ROWS,
-            "offset": run["offset"],
+            "limit": page_size(run, PAGE_SIZES),
+            "offset": run["offset"] + skipped_rows(run),
         }
         return PageRequest(what="receipts", values=values)
 
@@ -86,16 +99,28 @@ class ReceiptsWalk:
         """Take a page; the last one of a phase moves what lasts."""
         run = cursor[RUN]
         if run["wanted"]:
-            return PageStep(cursor={**cursor, RUN: {**run, "wanted": run["wanted"][1:]}})
+            return PageStep(cursor=named_read(cursor), is_progress=False)
+        if is_probe(run):
+            return tried_again(cursor, page)
+        size = page_size(run, PAGE_SIZES)
+        run = grown(run, PAGE_SIZES, len(page.ids))
         newest_s = max([run["newest_s"], *map(seconds, page.stamps)])
         run = {**run, "newest_s": newest_s}
         if is_torn(run["tail"], _staying(page, run["from_s"])):
             moved = {**run, **step_back(run["offset"], run["tail"])}
-        elif not has_more(page, run["offset"]):
+        elif not has_more(page, run["offset"], size):
             return self._end_phase({**cursor, RUN: run}, seconds(now))
         else:
             moved = {**run, **_follow(run, page)}
         return PageStep(cursor={**cursor, RUN: moved})
+
+    def narrow(
+        self, cursor: Cursor, reason: str, now: datetime, *, is_repeated: bool
+    ) -> Narrowed | None:
+        """Set a wanted receipt aside, or ask for fewer; see `NarrowingPaginator`."""
+        if cursor[RUN]["wanted"]:
+            return narrow_named(cursor, DataKind.ORDERS, reason, now)
+        return narrow_list(cursor, DataKind.ORDERS, reason) if is_repeated else None
 
     def _begin_phase(self, lasting: Cursor, phase: str, began_s: int) -> Mapping[str, Any]:
         if self.is_backfill:

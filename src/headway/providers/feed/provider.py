@@ -60,7 +60,7 @@ def _prepare(_: FeedSettings, setup: SupplierSetup) -> SupplierSetup:
 def _states(context: ProviderContext, entry: SupplierEntry) -> FeedStates:
     return FeedStates(
         _limit_key(entry),
-        token_store=context.shelf,
+        token_store=context.token_store,
         vault=context.open_vault(),
         clock=context.clock,
     )

@@ -6,23 +6,23 @@ Pure: it reads lines of text. A list that ends in the middle of a row raises Unr
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TypeVar
 
 from headway.errors import UnreadableError
 from headway.providers.feed.settings import FeedOptions
+from headway.providers.reply_fields import plain_line, read_price, read_quantity
 
 PROVIDER = "feed"
-NUMBER = re.compile(r"\s*([+-]?[0-9]{1,20}(?:\.[0-9]{0,20})?)\s*")
-PRICE_STEP, AMOUNT_MAX = Decimal("0.0001"), 10**9
 TEXT_CHARS_MAX, ROW_CHARS_MAX = 255, 100_000
 YES, NO = frozenset({"yes", "true", "y", "1"}), frozenset({"no", "false", "n", "0", ""})
 CURRENCY = re.compile(r"[A-Z]{3}")
 BETWEEN_ITEMS, BETWEEN_LINES = re.compile(r"[\s,]*"), re.compile(r"\s*")
 
 Fields = Mapping[str, object]
+T = TypeVar("T")
 
 
 class BadRowError(Exception):
@@ -174,8 +174,9 @@ def sku_of(fields: Fields, options: FeedOptions) -> str:
 def price_row(fields: Fields, options: FeedOptions) -> PriceRow:
     """Return a row as numbers; raises BadRowError."""
     columns = options.columns
-    price = _price(fields, columns["price"])
-    list_price = _price(fields, columns["list_price"]) if "list_price" in columns else price
+    price = list_price = _read(read_price, fields, columns["price"])
+    if "list_price" in columns:
+        list_price = _read(read_price, fields, columns["list_price"])
     currency = options.currency
     if "currency" in columns:
         currency = str(fields.get(columns["currency"]) or currency).strip().upper()
@@ -187,7 +188,6 @@ def price_row(fields: Fields, options: FeedOptions) -> PriceRow:
         if not location or len(location) > TEXT_CHARS_MAX or not location.isprintable():
             raise BadRowError("no location")
     name = str(fields.get(columns["name"]) or "") if "name" in columns else ""
-    name = "".join(char if char.isprintable() else " " for char in name)
     return PriceRow(
         sku=sku_of(fields, options),
         price=price,
@@ -195,29 +195,13 @@ def price_row(fields: Fields, options: FeedOptions) -> PriceRow:
         currency=currency,
         location=location,
         quantity=_quantity(fields, columns),
-        name=" ".join(name.split())[:TEXT_CHARS_MAX],
+        name=plain_line(name, TEXT_CHARS_MAX),
     )
-
-
-def _price(fields: Fields, column: str) -> Decimal | None:
-    value = fields.get(column)
-    if value is None or value == "":
-        return None
-    price = _number(value, column)
-    if price == 0:
-        return None
-    if not PRICE_STEP <= price <= AMOUNT_MAX:
-        raise BadRowError(f"{column} is negative or too large")
-    return Decimal(format(price.quantize(PRICE_STEP).normalize(), "f"))
 
 
 def _quantity(fields: Fields, columns: Mapping[str, str]) -> int:
     if "quantity" in columns:
-        column = columns["quantity"]
-        quantity = _number(fields.get(column), column)
-        if quantity < 0 or quantity > AMOUNT_MAX or quantity != int(quantity):
-            raise BadRowError(f"{column} is not a whole number from 0 to {AMOUNT_MAX:,}")
-        return int(quantity)
+        return _read(read_quantity, fields, columns["quantity"])
     column = columns["in_stock"]
     text = str(fields.get(column, "")).strip().lower()
     if text not in YES | NO:
@@ -225,9 +209,8 @@ def _quantity(fields: Fields, columns: Mapping[str, str]) -> int:
     return int(text in YES)
 
 
-def _number(value: Any, column: str) -> Decimal:  # noqa: ANN401 - whatever JSON holds
-    if isinstance(value, Decimal) and value.is_finite():
-        return value
-    if isinstance(value, str) and (match := NUMBER.fullmatch(value)):
-        return Decimal(match.group(1))
-    raise BadRowError(f"{column} is not a number")
+def _read(read: Callable[[object], T], fields: Fields, column: str) -> T:
+    try:
+        return read(fields.get(column))
+    except ValueError as error:
+        raise BadRowError(f"{column} is {error}") from None

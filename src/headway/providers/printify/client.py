@@ -80,7 +80,7 @@ class PrintifyPlatform:
         return None
 
     @property
-    def seen(self) -> Mapping[str, Observation]:
+    def observations(self) -> Mapping[str, Observation]:
         """Empty: Printify's replies are silent on its limits."""
         return {}
 
@@ -173,7 +173,7 @@ class PrintifyPlatform:
         check_status(answer, provider=PROVIDER, shows_body=True)
 
     def _deny(self, answer: HttpResponse, text: str) -> NoReturn:
-        detail = f" (it says: {replies.read_said(answer.body)})"
+        detail = f" (it says: {replies.read_message(answer.body)})"
         raise UnauthorizedError(
             text.format(shop=self._account.shop) + detail, provider=PROVIDER, status=answer.status
         )
@@ -199,4 +199,4 @@ class PrintifyPlatform:
 
 def _expiry(body: bytes) -> datetime | None:
     """Return when an app's token expires; Printify sends an instant, other platforms a span."""
-    return replies.read_instant(json.loads(body), "expire_at")
+    return replies.find_instant(json.loads(body), "expire_at")

@@ -12,6 +12,21 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from headway.core.accounts.jobs import DataKind
+from headway.core.accounts.narrowing import (
+    ASIDE,
+    Conclusion,
+    Narrowed,
+    after_failure,
+    after_probe,
+    due_ids,
+    grown,
+    is_probe,
+    named_read,
+    narrow_named,
+    page_size,
+    skipped_rows,
+    unnamed_row,
+)
 from headway.core.accounts.pagination import (
     RUN,
     Cursor,
@@ -22,7 +37,8 @@ from headway.core.accounts.pagination import (
     begun_since,
 )
 
-ORDERS_PER_PAGE, PRODUCTS_PER_PAGE = 10, 50
+# Sizes of a page, each a divisor of the one before: what fails is asked for in smaller ones.
+ORDER_SIZES, PRODUCT_SIZES = (10, 5, 1), (50, 25, 5, 1)
 RECHECK_AFTER = timedelta(hours=6)
 # An order may appear in the list some time after its creation time.
 OVERLAP = timedelta(hours=1)
@@ -38,35 +54,43 @@ def paginator_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
     return History() if is_backfill else NewOrders()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """The page to read next: all rows before it were read while the list was `total` long."""
-
-    page: int = 1
-    total: int = 0
-
-    def ask(self, what: str, limit: int) -> PageRequest:
-        """Return the request for this page."""
-        return PageRequest(what=what, values={"page": self.page, "limit": limit})
-
-    def after(self, total: int, limit: int) -> tuple["Place", bool]:
-        """Return where to read next, and whether the page just read joined the earlier ones."""
-        fallen = max(0, self.total - total)
-        if fallen == 0 or self.page == 1:
-            return Place(page=self.page + 1, total=total), True
-        back = -(-fallen // limit)
-        return Place(page=max(1, self.page - back), total=total), False
+def _ask_page(run: Mapping[str, Any], what: str, sizes: Sequence[int]) -> PageRequest:
+    """Return the request for the rows from the run's offset, which is a multiple of the size."""
+    size = page_size(run, sizes)
+    number = (run["offset"] + skipped_rows(run)) // size + 1
+    return PageRequest(what=what, values={"page": number, "limit": size})
 
 
-def _place(run: Mapping[str, Any]) -> Place:
-    return Place(page=run["page"], total=run["total"])
+def _go_on(
+    run: Mapping[str, Any], page: Page, sizes: Sequence[int]
+) -> tuple[dict[str, Any], bool, bool]:
+    """Return the run after a page of its list, whether it joined the earlier ones, and is last.
 
-
-def _go_on(run: Mapping[str, Any], page: Page, limit: int) -> tuple[dict[str, Any], bool]:
-    """Return the run after a page of its list, and whether the page joined the earlier ones."""
+    All rows before the offset were read while the list was `total` long.
+    """
     assert page.total is not None, "a page of a list tells how long the list is"
-    place, is_joined = _place(run).after(page.total, limit)
-    return {**run, "page": place.page, "total": place.total}, is_joined
+    if is_probe(run):
+        return after_probe(run, sizes, page.ids), False, False
+    size, offset, fallen = page_size(run, sizes), run["offset"], max(0, run["total"] - page.total)
+    is_joined = fallen == 0 or offset == 0
+    offset = offset + size if is_joined else max(0, offset - -(-fallen // size) * size)
+    moved = grown({**run, "offset": offset, "total": page.total}, sizes, size, offset)
+    return moved, is_joined, is_joined and page.next is None
+
+
+def _narrow(
+    cursor: Cursor, kind: DataKind, reason: str, sizes: Sequence[int], *, is_repeated: bool
+) -> Narrowed | None:
+    """Return the cursor after a page failed: fewer rows, or past the one row that fails."""
+    if not is_repeated:
+        return None
+    run, conclusion = after_failure(cursor[RUN], sizes)
+    if conclusion is not Conclusion.CULPRIT:
+        is_failure = conclusion is Conclusion.UNCLEAR
+        return Narrowed(cursor={**cursor, RUN: run}, is_failure=is_failure)
+    moved = {**run, "offset": run["offset"] + 1, "is_clear": False}
+    bad = (unnamed_row(cursor[RUN], kind, reason),)
+    return Narrowed(cursor={**cursor, RUN: moved}, unreadable=bad)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +106,8 @@ class NewOrders:
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:
         """Begin a run, or go on with the one under way; `wanted` orders come first."""
         boundary = cursor.get("boundary") or (begun_since(cursor, now) - FIRST_REACH).isoformat()
-        run = cursor.get(RUN) or {"page": 1, "total": 0, "newest": boundary, "wanted": []}
-        names = list(dict.fromkeys([*wanted, *run["wanted"]]))
+        run = cursor.get(RUN) or {"offset": 0, "total": 0, "newest": boundary, "wanted": []}
+        names = list(dict.fromkeys([*due_ids(cursor, wanted, now), *run["wanted"]]))
         return {**cursor, "boundary": boundary, RUN: {**run, "wanted": names}}
 
     def ask(self, cursor: Cursor) -> PageRequest:
@@ -91,22 +115,33 @@ class NewOrders:
         run = cursor[RUN]
         if run["wanted"]:
             return PageRequest(what="order", values={"id": run["wanted"][0]})
-        return _place(run).ask("orders", ORDERS_PER_PAGE)
+        return _ask_page(run, "orders", ORDER_SIZES)
 
     def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
         """Take an order or a page; below the boundary, or at the end, the run is whole."""
         run = cursor[RUN]
         if run["wanted"]:
-            return PageStep(cursor={**cursor, RUN: {**run, "wanted": run["wanted"][1:]}})
-        moved, is_joined = _go_on(run, page, ORDERS_PER_PAGE)
-        if run["page"] == 1:
+            return PageStep(cursor=named_read(cursor), is_progress=False)
+        moved, is_joined, is_end = _go_on(run, page, ORDER_SIZES)
+        if is_probe(run):
+            return PageStep(cursor={**cursor, RUN: moved}, is_progress=False)
+        if run["offset"] == 0:
             # A stamp from the future would hide newer orders until then.
             stamps = [min(stamp, now) for stamp in page.stamps]
             moved["newest"] = max([_instant(run["newest"]), *stamps]).isoformat()
         is_below = bool(page.stamps) and page.stamps[-1] < _instant(cursor["boundary"]) - OVERLAP
-        if is_joined and (is_below or page.next is None):
-            return PageStep(cursor={"boundary": moved["newest"]}, is_done=True)
+        if is_end or (is_joined and is_below):
+            aside = {ASIDE: cursor[ASIDE]} if ASIDE in cursor else {}
+            return PageStep(cursor={"boundary": moved["newest"], **aside}, is_done=True)
         return PageStep(cursor={**cursor, RUN: moved})
+
+    def narrow(
+        self, cursor: Cursor, reason: str, now: datetime, *, is_repeated: bool
+    ) -> Narrowed | None:
+        """Set a wanted order aside, or ask for fewer; see `NarrowingPaginator`."""
+        if cursor[RUN]["wanted"]:
+            return narrow_named(cursor, DataKind.ORDERS, reason, now)
+        return _narrow(cursor, DataKind.ORDERS, reason, ORDER_SIZES, is_repeated=is_repeated)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,17 +152,31 @@ class History:
 
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:  # noqa: ARG002 - as the port has it
         """Begin at the first page, or go on where the last claim stopped."""
-        return {**cursor, RUN: cursor.get(RUN) or {"page": 1, "total": 0}}
+        return {**cursor, RUN: cursor.get(RUN) or {"offset": 0, "total": 0}}
 
     def ask(self, cursor: Cursor) -> PageRequest:
         """Return the request for the next page."""
-        return _place(cursor[RUN]).ask("orders", ORDERS_PER_PAGE)
+        return _ask_page(cursor[RUN], "orders", ORDER_SIZES)
 
     def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - as the port has it
         """Take a page; after the last one history is whole."""
-        moved, is_joined = _go_on(cursor[RUN], page, ORDERS_PER_PAGE)
-        is_end = is_joined and page.next is None
-        return PageStep(cursor={} if is_end else {**cursor, RUN: moved}, is_done=is_end)
+        moved, _, is_end = _go_on(cursor[RUN], page, ORDER_SIZES)
+        return PageStep(
+            cursor={} if is_end else {**cursor, RUN: moved},
+            is_done=is_end,
+            is_progress=not is_probe(cursor[RUN]),
+        )
+
+    def narrow(
+        self,
+        cursor: Cursor,
+        reason: str,
+        now: datetime,  # noqa: ARG002 - as the port has it
+        *,
+        is_repeated: bool,
+    ) -> Narrowed | None:
+        """Ask for fewer; see `NarrowingPaginator`."""
+        return _narrow(cursor, DataKind.ORDERS, reason, ORDER_SIZES, is_repeated=is_repeated)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,21 +190,33 @@ class PrintifyListings:
 
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:  # noqa: ARG002 - all are read
         """Begin at the first page, or go on where the last claim stopped."""
-        fresh = {"page": 1, "total": 0, "begun_at": now.isoformat(), "is_clear": True}
+        fresh = {"offset": 0, "total": 0, "begun_at": now.isoformat(), "is_clear": True}
         return {**cursor, RUN: cursor.get(RUN) or fresh}
 
     def ask(self, cursor: Cursor) -> PageRequest:
         """Return the request for the next page."""
-        return _place(cursor[RUN]).ask("products", PRODUCTS_PER_PAGE)
+        return _ask_page(cursor[RUN], "products", PRODUCT_SIZES)
 
     def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - as the port has it
         """Take a page; after the last one it is known what is gone."""
-        moved, is_joined = _go_on(cursor[RUN], page, PRODUCTS_PER_PAGE)
+        moved, _, is_end = _go_on(cursor[RUN], page, PRODUCT_SIZES)
         moved["is_clear"] = moved["is_clear"] and not page.records.unreadable
-        if not is_joined or page.next is not None:
-            return PageStep(cursor={**cursor, RUN: moved})
+        if not is_end:
+            is_progress = not is_probe(cursor[RUN])
+            return PageStep(cursor={**cursor, RUN: moved}, is_progress=is_progress)
         gone_since = _instant(moved["begun_at"]) if moved["is_clear"] else None
         return PageStep(cursor={}, is_done=True, gone_since=gone_since)
+
+    def narrow(
+        self,
+        cursor: Cursor,
+        reason: str,
+        now: datetime,  # noqa: ARG002 - as the port has it
+        *,
+        is_repeated: bool,
+    ) -> Narrowed | None:
+        """Ask for fewer; see `NarrowingPaginator`."""
+        return _narrow(cursor, DataKind.LISTINGS, reason, PRODUCT_SIZES, is_repeated=is_repeated)
 
 
 def _instant(text: str) -> datetime:

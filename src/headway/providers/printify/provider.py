@@ -1,28 +1,31 @@
 """The record of Printify: a platform with a limit per account."""
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
+from functools import partial
 from typing import Protocol
 
 from pydantic import SecretStr
 
-from headway.core.accounts.jobs import KINDS, Account, PlatformName
+from headway.core.accounts.jobs import Account, DataKind
 from headway.core.catalog.listings import LimitKey
 from headway.core.limits.transitions import Resource
 from headway.providers.printify.client import PrintifyPlatform
 from headway.providers.printify.limits import account_limit_key, account_resource
 from headway.providers.printify.pagination import paginator_of
+from headway.providers.printify.webhooks import is_signed, parse_webhook
 from headway.providers.provider import (
     KeyedLimit,
     PlatformRole,
     Provider,
     ProviderContext,
+    TokenEntry,
     WebhookRole,
 )
+from headway.providers.shops import shop_number
 from headway.providers.tokens import token_key
-from headway.providers.webhook_signatures import hmac_sha256, is_same
 
-PREFIX = "printify:"
+NAME = "printify"
+PREFIX = f"{NAME}:"
 
 
 class PrintifySettings(Protocol):
@@ -38,11 +41,7 @@ def _open(context: ProviderContext, account: Account) -> PrintifyPlatform:
     return PrintifyPlatform(
         account,
         url=settings.printify_url,
-        token_store=context.shelf,
-        vault=context.open_vault(),
-        clock=context.clock,
-        timeout_s=settings.platform_timeout_s,
-        transport=context.transport,
+        **context.client_arguments(timeout_s=settings.platform_timeout_s),
     )
 
 
@@ -54,13 +53,8 @@ def _webhook_secret(settings: PrintifySettings) -> str:
     return settings.printify_webhook_secret.get_secret_value()
 
 
-def _is_signed(secret: str, headers: Mapping[str, str], body: bytes, _: datetime) -> bool:
-    expected = hmac_sha256(secret.encode(), body).hex()
-    return is_same(f"sha256={expected}", headers.get("x-pfy-signature", ""))
-
-
 PRINTIFY = Provider(
-    name="printify",
+    name=NAME,
     title="Printify",
     keyed_limit=KeyedLimit(
         key=lambda _, account: LimitKey(PREFIX + account),
@@ -71,13 +65,23 @@ PRINTIFY = Provider(
     platform=PlatformRole(
         open=_open,
         paginator_of=paginator_of,
-        kinds=KINDS[PlatformName.PRINTIFY],
-        token_key=lambda _, shop: token_key(PlatformName.PRINTIFY, shop),
+        # Buyers are reported only on orders, payments never.
+        kinds=(DataKind.ORDERS, DataKind.LISTINGS),
+        token_key=lambda _, shop: token_key(NAME, shop),
+        shop_name=partial(shop_number, NAME),
         own_limit=_own_limit,
-        webhooks=WebhookRole(
-            setting="HEADWAY_PRINTIFY_WEBHOOK_SECRET", secret=_webhook_secret, is_signed=_is_signed
-        ),
+        has_owners=True,
+        counts_errors=True,
         # A personal token is valid for a year; when it was made is unknown, so it may end earlier.
-        pasted_token_life=timedelta(days=365),
+        tokens=TokenEntry(
+            refresh_refused="a personal token of Printify lives a year and is not refreshed",
+            life=timedelta(days=365),
+        ),
+        webhooks=WebhookRole(
+            setting="HEADWAY_PRINTIFY_WEBHOOK_SECRET",
+            secret=_webhook_secret,
+            is_signed=is_signed,
+            parse=parse_webhook,
+        ),
     ),
 )

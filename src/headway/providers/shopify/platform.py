@@ -69,7 +69,7 @@ class ShopifyPlatform:
         return self._api.cost
 
     @property
-    def seen(self) -> Mapping[str, Observation]:
+    def observations(self) -> Mapping[str, Observation]:
         """The bucket's state in the last reply, by limit key."""
         observation = None if self.cost is None else self.cost.observation
         return {} if observation is None else {self.limit_key: observation}

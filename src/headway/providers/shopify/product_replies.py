@@ -5,6 +5,10 @@ Anything malformed raises UnreadableError: half of a reply is not accepted.
 
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import AliasPath, Field, PlainValidator
 
 from headway.core.catalog.storefront import (
     FoundVariants,
@@ -17,37 +21,137 @@ from headway.core.catalog.storefront import (
 )
 from headway.errors import PermanentError, UnauthorizedError, UnreadableError
 from headway.providers.excerpt import excerpt
-from headway.providers.shopify.fields import (
-    amount,
-    flag,
-    get,
-    gid,
-    is_cut,
-    nodes,
-    part,
-    text,
-    whole,
+from headway.providers.reply_fields import (
+    COUNT_MAX,
+    Amount,
+    CamelModel,
+    ExactText,
+    Flag,
+    SignedCount,
+    read_amount,
 )
+from headway.providers.reply_rows import read_model
 from headway.providers.shopify.replies import PROVIDER, ShopReply, share, unreadable
+from headway.providers.shopify.reply_models import ShopifyList, ShopifyPageInfo
+
+GID_CHARS_MAX = 200
+
+
+def _gid(value: object) -> Gid:
+    if not isinstance(value, str) or not value.startswith("gid://") or not value.isprintable():
+        raise ValueError("no id")
+    if len(value) > GID_CHARS_MAX:
+        raise ValueError("too long")
+    return Gid(value)
+
+
+def _available(value: object) -> int:
+    """Return the quantity that is for sale, from a list of quantities by name."""
+    for row in value if isinstance(value, list) else ():
+        if isinstance(row, dict) and row.get("name") == "available":
+            quantity = row.get("quantity")
+            if type(quantity) is int and abs(quantity) <= COUNT_MAX:
+                return quantity
+            break
+    raise ValueError("no available quantity")
+
+
+def _unit_cost(value: object) -> Decimal:
+    return read_amount(value.get("amount") if isinstance(value, dict) else None)
+
+
+def _at(*path: str, default: Any = ...) -> Any:  # noqa: ANN401 - a field of any type
+    return Field(default, validation_alias=AliasPath(*path))
+
+
+LongId = Annotated[Gid, PlainValidator(_gid)]
+UnitCost = Annotated[Decimal, PlainValidator(_unit_cost)]
+
+
+class ShownLocation(CamelModel):
+    """A location of the shop."""
+
+    id: LongId
+    name: ExactText
+
+
+class StockLevel(CamelModel):
+    """The stock of an item for sale."""
+
+    available: Annotated[int, PlainValidator(_available)] = Field(validation_alias="quantities")
+
+
+class ShownLevel(StockLevel):
+    """The stock of an item at a location."""
+
+    location_id: LongId = Field(validation_alias=AliasPath("location", "id"))
+
+
+class ShownVariant(CamelModel):
+    """A variant as the shop shows it, with its product and its item in stock."""
+
+    id: LongId
+    sku: ExactText | None = None
+    price: Amount
+    compare_at_price: Amount | None = None
+    product_id: LongId = _at("product", "id")
+    handle: ExactText = _at("product", "handle")
+    status: ProductStatus = _at("product", "status")
+    variants_count: SignedCount = _at("product", "variantsCount", "count")
+    item_id: LongId = _at("inventoryItem", "id")
+    tracked: Flag = _at("inventoryItem", "tracked")
+    unit_cost: UnitCost | None = _at("inventoryItem", "unitCost", default=None)
+    levels: list[ShownLevel] = _at("inventoryItem", "inventoryLevels", "nodes")
+    levels_page: ShopifyPageInfo | None = _at(
+        "inventoryItem", "inventoryLevels", "pageInfo", default=None
+    )
+
+    @property
+    def shown(self) -> Shown:
+        """The variant with the stock levels in the reply."""
+        return Shown(
+            ids=Ids(product=self.product_id, variant=self.id, item=self.item_id),
+            sku=self.sku or "",
+            price=self.price,
+            compare_at=self.compare_at_price,
+            cost=self.unit_cost,
+            tracked=self.tracked,
+            status=self.status,
+            variants_count=self.variants_count,
+            quantities={level.location_id: level.available for level in self.levels},
+            handle=self.handle,
+        )
+
+
+class CreatedProduct(CamelModel):
+    """A product that was created."""
+
+    variants: list[ShownVariant] = Field(
+        validation_alias=AliasPath("variants", "nodes"), min_length=1
+    )
 
 
 def read_locations(reply: ShopReply) -> dict[str, Gid]:
     """Return locations by name; those that share one go by their ids, for it names neither."""
-    page = reply.whole("locations")
-    places = [(text(node, "name"), gid(node, "id")) for node in nodes(page)]
-    if is_cut(page):
+    page = read_model(PROVIDER, ShopifyList, reply.whole("locations"))
+    locations = [read_model(PROVIDER, ShownLocation, node) for node in page.nodes]
+    if page.page_info.has_next_page:
         raise PermanentError(
             "the shop has more than 250 active locations, which is more than headway reads;"
             " deactivate some",
             provider=PROVIDER,
         )
-    counts = Counter(name for name, _ in places)
-    return {name if counts[name] == 1 else gid: gid for name, gid in places}
+    counts = Counter(location.name for location in locations)
+    return {
+        location.name if counts[location.name] == 1 else location.id: location.id
+        for location in locations
+    }
 
 
 def check_currency(reply: ShopReply, currency: str | None) -> None:
     """Raise an error if the shop has another currency than ours; a person must act."""
-    sells_in = get(reply.data.get("shop"), "currencyCode")
+    shop = reply.data.get("shop")
+    sells_in = shop.get("currencyCode") if isinstance(shop, dict) else None
     if currency is not None and isinstance(sells_in, str) and sells_in != currency:
         raise UnauthorizedError(
             f"the shop sells in {excerpt(sells_in.encode())} and prices are made in {currency};"
@@ -58,13 +162,15 @@ def check_currency(reply: ShopReply, currency: str | None) -> None:
 
 def read_found(reply: ShopReply, requested: Sequence[str]) -> FoundVariants:
     """Return the variants that have exactly one of these SKUs."""
-    page = reply.whole("productVariants")
+    page = read_model(PROVIDER, ShopifyList, reply.whole("productVariants"))
     variants: dict[str, list[Shown]] = {}
-    for node in nodes(page):
+    for node in page.nodes:
         if isinstance(node, dict) and node.get("sku") in requested:
             variants.setdefault(node["sku"], []).append(_read_variant(node))
     missed = frozenset(requested) - variants.keys()
-    return FoundVariants(shown=variants, unsure=missed if is_cut(page) else frozenset())
+    return FoundVariants(
+        shown=variants, unsure=missed if page.page_info.has_next_page else frozenset()
+    )
 
 
 def read_nodes(reply: ShopReply, requested: Sequence[Gid]) -> list[Shown | None]:
@@ -85,36 +191,17 @@ def read_nodes(reply: ShopReply, requested: Sequence[Gid]) -> list[Shown | None]
 def _read_variant(node: object) -> Shown:
     """Read one of several variants; raises PermanentError, since reading again would not help."""
     try:
-        shown, levels = read_shown(node), part(part(node, "inventoryItem"), "inventoryLevels")
+        variant = read_model(PROVIDER, ShownVariant, node)
     except UnreadableError as error:
         raise PermanentError(str(error), provider=PROVIDER) from None
-    if is_cut(levels):
+    if read_model(PROVIDER, ShopifyPageInfo, variant.levels_page).has_next_page:
         unreadable("an item stocked at more locations than we know; the locations were changed")
-    return shown
+    return variant.shown
 
 
 def read_shown(node: object) -> Shown:
     """Read one variant with the stock levels in the reply; raises UnreadableError."""
-    product, item = part(node, "product"), part(node, "inventoryItem")
-    levels = part(item, "inventoryLevels")
-    unit_cost = item.get("unitCost")
-    status = text(product, "status")
-    if status not in ProductStatus.__members__:
-        unreadable(f"the unknown product status {status}")
-    return Shown(
-        ids=Ids(product=gid(product, "id"), variant=gid(node, "id"), item=gid(item, "id")),
-        sku="" if get(node, "sku") is None else text(node, "sku"),
-        price=amount(node, "price"),
-        compare_at=None if get(node, "compareAtPrice") is None else amount(node, "compareAtPrice"),
-        cost=None if unit_cost is None else amount(unit_cost, "amount"),
-        tracked=flag(item, "tracked"),
-        status=ProductStatus(status),
-        variants_count=whole(part(product, "variantsCount"), "count"),
-        quantities={
-            gid(part(level, "location"), "id"): _available(level) for level in nodes(levels)
-        },
-        handle=text(product, "handle"),
-    )
+    return read_model(PROVIDER, ShownVariant, node).shown
 
 
 def read_activated(reply: ShopReply, quantity: int) -> WriteResult:
@@ -123,7 +210,7 @@ def read_activated(reply: ShopReply, quantity: int) -> WriteResult:
     if faults:
         return share(faults, 1)[0]
     level = reply.payload("inventoryActivate").get("inventoryLevel")
-    if level is not None and _available(level) != quantity:
+    if level is not None and read_model(PROVIDER, StockLevel, level).available != quantity:
         return WriteResult(verdict=WriteVerdict.STALE, reason="another quantity was kept there")
     return WriteResult(verdict=WriteVerdict.DONE)
 
@@ -133,15 +220,5 @@ def read_created(reply: ShopReply) -> WriteResult:
     faults = reply.faults_of("productSet")
     if faults:
         return share(faults, 1)[0]
-    variants = nodes(part(part(reply.payload("productSet"), "product"), "variants"))
-    if not variants:
-        unreadable("a product without a variant")
-    return WriteResult(verdict=WriteVerdict.DONE, shown=read_shown(variants[0]))
-
-
-def _available(level: object) -> int:
-    quantities = get(level, "quantities")
-    for quantity in quantities if isinstance(quantities, list) else []:
-        if get(quantity, "name") == "available":
-            return whole(quantity, "quantity")
-    return unreadable("a stock level without a quantity")
+    product = read_model(PROVIDER, CreatedProduct, reply.payload("productSet").get("product"))
+    return WriteResult(verdict=WriteVerdict.DONE, shown=product.variants[0].shown)

@@ -1,22 +1,23 @@
 """The record of Shopify: the storefront, and a platform, under one limit for each shop."""
 
-import base64
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Protocol
 
 from pydantic import SecretStr
 
-from headway.core.accounts.jobs import KINDS, Account, PlatformName
+from headway.core.accounts.jobs import Account, DataKind
 from headway.core.catalog.listings import LimitKey
 from headway.core.catalog.storefront import Shop
 from headway.core.limits.transitions import Resource
+from headway.errors import ConfigError
 from headway.providers.provider import (
+    ConsentRole,
     KeyedLimit,
     PlatformRole,
     Provider,
     ProviderContext,
     StorefrontRole,
+    TokenEntry,
     WebhookRole,
 )
 from headway.providers.shopify.api import ShopAccess
@@ -26,8 +27,9 @@ from headway.providers.shopify.oauth import ShopifyOAuth
 from headway.providers.shopify.oauth_requests import check_callback
 from headway.providers.shopify.pagination import paginator_of
 from headway.providers.shopify.platform import ShopifyPlatform
+from headway.providers.shopify.shops import shop_domain
 from headway.providers.shopify.storefront import ShopifyStorefront
-from headway.providers.webhook_signatures import hmac_sha256, is_same
+from headway.providers.shopify.webhooks import is_signed, parse_webhook
 
 
 class ShopifySettings(Protocol):
@@ -56,12 +58,8 @@ def _storefront(context: ProviderContext, shop: Shop) -> ShopifyStorefront:
         shop,
         url=settings.shopify_url,
         access=_access(settings),
-        token_store=context.shelf,
-        vault=context.open_vault(),
-        clock=context.clock,
-        timeout_s=settings.shopify_timeout_s,
         currency=settings.currency,
-        transport=context.transport,
+        **context.client_arguments(timeout_s=settings.shopify_timeout_s),
     )
 
 
@@ -71,11 +69,7 @@ def _platform(context: ProviderContext, account: Account) -> ShopifyPlatform:
         account,
         url=settings.shopify_url,
         access=_access(settings),
-        token_store=context.shelf,
-        vault=context.open_vault(),
-        clock=context.clock,
-        timeout_s=settings.platform_timeout_s,
-        transport=context.transport,
+        **context.client_arguments(timeout_s=settings.platform_timeout_s),
     )
 
 
@@ -95,6 +89,14 @@ def _callback_shop(settings: ShopifySettings, params: Mapping[str, str]) -> str 
     return params.get("shop", "") if check_callback(params, _secret(settings)) else None
 
 
+def _check_app(settings: ShopifySettings, has_refresh: bool) -> None:  # noqa: FBT001
+    if has_refresh and not (settings.shopify_client_id and settings.shopify_client_secret):
+        raise ConfigError(
+            "a refresh token works only with HEADWAY_SHOPIFY_CLIENT_ID and"
+            " HEADWAY_SHOPIFY_CLIENT_SECRET; set both"
+        )
+
+
 def _shop_key(settings: ShopifySettings, domain: str) -> LimitKey:
     return shop_limit_key(settings.shopify_client_id, domain)
 
@@ -112,11 +114,6 @@ def _own_limit(settings: ShopifySettings, account: Account, restore_per_s: float
     return _shop_limit(_shop_key(settings, account.shop), restore_per_s)
 
 
-def _is_signed(secret: str, headers: Mapping[str, str], body: bytes, _: datetime) -> bool:
-    expected = base64.b64encode(hmac_sha256(secret.encode(), body)).decode()
-    return is_same(expected, headers.get("x-shopify-hmac-sha256", ""))
-
-
 SHOPIFY = Provider(
     name="shopify",
     title="Shopify",
@@ -130,13 +127,18 @@ SHOPIFY = Provider(
     platform=PlatformRole(
         open=_platform,
         paginator_of=paginator_of,
-        kinds=KINDS[PlatformName.SHOPIFY],
+        # Payments are reported on orders.
+        kinds=(DataKind.ORDERS, DataKind.LISTINGS, DataKind.CUSTOMERS),
         token_key=_shop_key,
+        shop_name=shop_domain,
         own_limit=_own_limit,
-        oauth=_oauth,
-        callback_shop=_callback_shop,
+        tokens=TokenEntry(check_app=_check_app),
+        consent=ConsentRole(open=_oauth, callback_shop=_callback_shop),
         webhooks=WebhookRole(
-            setting="HEADWAY_SHOPIFY_CLIENT_SECRET", secret=_secret, is_signed=_is_signed
+            setting="HEADWAY_SHOPIFY_CLIENT_SECRET",
+            secret=_secret,
+            is_signed=is_signed,
+            parse=parse_webhook,
         ),
     ),
     settings=("HEADWAY_SHOPIFY_CLIENT_ID", "HEADWAY_SHOPIFY_CLIENT_SECRET"),

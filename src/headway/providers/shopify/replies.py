@@ -20,7 +20,9 @@ from headway.errors import (
     UnauthorizedError,
     UnreadableError,
 )
+from headway.providers import reply_rows
 from headway.providers.excerpt import RETRY_AFTER_S_MAX, excerpt
+from headway.providers.reply_rows import load
 
 PROVIDER = "shopify"
 POINTS_MAX = 1_000_000_000
@@ -34,7 +36,10 @@ VERDICTS = {
     "ITEM_NOT_STOCKED_AT_LOCATION": WriteVerdict.UNSTOCKED,
 }
 # Some mutations return no code, only a message.
-GONE = re.compile(r"(does not|doesn't) exist|(not|couldn't be) found|not be found", re.IGNORECASE)
+GONE = re.compile(
+    r"(does not|doesn't) exist|(not|couldn't be) found|not be found|the product was deleted",
+    re.IGNORECASE,
+)
 ALREADY_ACTIVE = re.compile(r"already (active|stocked)", re.IGNORECASE)
 # These name the product, and so every variant of it that was sent.
 SHARED = {"PRODUCT_DOES_NOT_EXIST", "PRODUCT_SUSPENDED"}
@@ -89,6 +94,15 @@ class ShopReply:
         if not any(self.data.values()):
             self._deny()
 
+    def check_storable(self) -> None:
+        """Raise if the data holds a character that no table takes."""
+        try:
+            text = json.dumps(self.data, ensure_ascii=False).encode()
+        except (ValueError, RecursionError):
+            text = b"\\u0000"
+        if b"\\u0000" in text:
+            unreadable("a character that cannot be stored")
+
     def whole(self, name: str) -> Any:  # noqa: ANN401 - JSON, of whatever shape
         """Return the one field of a read, which had no errors at all.
 
@@ -131,19 +145,16 @@ class ShopReply:
         unreadable(f"no usable {name}: {answers}")
 
 
-def unreadable(why: str) -> NoReturn:
+def unreadable(reason: str) -> NoReturn:
     """Raise UnreadableError in one line."""
-    raise UnreadableError(f"{PROVIDER}'s reply has {why}"[:250], provider=PROVIDER)
+    reply_rows.unreadable(PROVIDER, reason)
 
 
 def read_reply(body: bytes) -> ShopReply:
     """Read the outer layer of a reply; raises UnreadableError."""
     try:
-        document = json.loads(body)
-        # What cannot be written again as UTF-8, or holds a NUL, no table would take.
-        if b"\\u0000" in json.dumps(document, ensure_ascii=False).encode():
-            unreadable("a character that cannot be stored")
-    except (ValueError, RecursionError):
+        document = load(body, PROVIDER)
+    except UnreadableError:
         document = None
     if not isinstance(document, dict):
         unreadable(f"no JSON object: {excerpt(body) or 'an empty body'}")
@@ -225,7 +236,9 @@ def _fault(error: object) -> ShopUserError:
     message = excerpt(str(fields.get("message") or "").encode(errors="replace"))
     return ShopUserError(
         code=code if isinstance(code, str) else "",
-        message=message or (str(code) if code else "an error without a text"),
+        message=message
+        or excerpt(str(code or "").encode(errors="replace"))
+        or "an error without a text",
         field=tuple(str(part) for part in path) if isinstance(path, list) else (),
     )
 

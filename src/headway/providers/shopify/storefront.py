@@ -193,6 +193,7 @@ class ShopifyStorefront:
 
     def _ask(self, document: Document) -> ShopReply:
         reply = self._api.ask(document)
+        reply.check_storable()
         reply.refuse()
         return reply
 

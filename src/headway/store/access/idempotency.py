@@ -7,7 +7,8 @@ crashed can be tried again once its lease is over; an answer is kept for a day.
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from headway.store.pool import Pool, guarded
+from headway.store.pool import guarded
+from headway.store.queries import Queries
 
 LEASE = timedelta(minutes=2)
 KEPT = timedelta(days=1)
@@ -79,11 +80,8 @@ class RequestInProgress:
     until: datetime
 
 
-class Idempotency:
+class Idempotency(Queries):
     """Table `idempotency`."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
 
     def begin(
         self, request: IdempotentRequest, *, now: datetime
@@ -119,13 +117,11 @@ class Idempotency:
             "content_type": answer.content_type,
             "body": answer.body,
         }
-        with guarded(), self._pool.connection() as connection:
-            connection.execute(FINISH, values)
+        self._write(FINISH, values)
 
     def release(self, request: IdempotentRequest) -> None:
         """Release the key: nothing was done, so the request may be repeated."""
-        with guarded(), self._pool.connection() as connection:
-            connection.execute(RELEASE, _named(request))
+        self._write(RELEASE, _named(request))
 
 
 def _named(request: IdempotentRequest) -> dict[str, object]:

@@ -9,7 +9,7 @@ import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 from psycopg.errors import UniqueViolation
 from pydantic import Field
@@ -21,6 +21,7 @@ from headway.errors import ConflictError, TooManyError
 from headway.store.access.secrets import SECRET_CHARS, USE_WRITTEN, add_event, digest, granted
 from headway.store.access.sessions import end_of_key
 from headway.store.pool import Pool, guarded
+from headway.store.queries import Queries, read_as
 
 MARK = "hw_"
 PREFIX_CHARS = len(MARK) + 8
@@ -57,7 +58,7 @@ VALUES (%(hash)s, %(name)s, %(role)s, %(user_id)s, %(now)s, %(expires_at)s)
 """
 TAKE_LINK = """
 DELETE FROM login_links WHERE hash = %(hash)s AND expires_at > %(now)s
-RETURNING name, role, user_id
+RETURNING name, role, user_id AS seller
 """
 FORGET_LINKS = "DELETE FROM login_links WHERE expires_at <= %(now)s"
 TRY = """
@@ -85,14 +86,14 @@ class ApiKey:
     revoked_at: datetime | None
 
 
-class ApiKeys:
+class ApiKeys(Queries):
     """Tables `access_keys`, `login_links` and `login_attempts`.
 
     `clock` dates the events; without one it is the instant that a verb is given.
     """
 
     def __init__(self, pool: Pool, *, clock: Clock | None = None) -> None:
-        self._pool = pool
+        super().__init__(pool)
         self._clock = clock
 
     def add_key(self, grant: AccessGrant, *, now: datetime) -> tuple[ApiKey, str]:
@@ -114,8 +115,7 @@ class ApiKeys:
 
     def all_keys(self) -> list[ApiKey]:
         """Return every key, revoked ones last."""
-        with guarded(), self._pool.connection() as connection:
-            return _keys(connection.execute(KEYS).fetchall())
+        return self._read(ApiKey, KEYS)
 
     def has_operator(self, *, now: datetime) -> bool:
         """Return True if an operator has a valid key."""
@@ -132,7 +132,7 @@ class ApiKeys:
         None if there is none; raises ConflictError if the word means several.
         """
         with guarded(), self._pool.connection() as connection, connection.transaction():
-            key = _meant(which, _keys(connection.execute(MEANT, {"which": which}).fetchall()))
+            key = _meant(which, read_as(connection, ApiKey, MEANT, {"which": which}))
             if key is None:
                 return None
             connection.execute(REVOKE, {"id": key.id, "now": now})
@@ -170,21 +170,12 @@ class ApiKeys:
 
     def take_link(self, secret: str, *, now: datetime) -> AccessGrant | None:
         """Return the grant of a link, and use it up; None if it is unknown, used or expired."""
-        with guarded(), self._pool.connection() as connection:
-            values = {"hash": digest(secret), "now": now}
-            row = connection.execute(TAKE_LINK, values).fetchone()
-        if row is None:
-            return None
-        name, role, user_id = row
-        return AccessGrant(name=name, role=Role(role), seller=user_id)
+        return self._find(AccessGrant, TAKE_LINK, {"hash": digest(secret), "now": now})
 
     def count_try(self, address: str, *, now: datetime) -> None:
         """Count a login before it is checked; raise TooManyError after too many failed ones."""
         values = {"address": address, "now": now, "before": now - TRIES_SPAN}
-        with guarded(), self._pool.connection() as connection:
-            row = connection.execute(TRY, values).fetchone()
-        assert row is not None, "the statement always answers"
-        attempts, begun_at = row
+        attempts, begun_at = self._one(TRY, values)
         if attempts > TRIES_MAX:
             wait_s = max(1.0, (begun_at + TRIES_SPAN - now).total_seconds())
             raise TooManyError(
@@ -195,8 +186,7 @@ class ApiKeys:
     def forgive(self, address: str, *, now: datetime) -> None:
         """Delete the count of an address that has logged in, and counts of past windows."""
         values = {"address": address, "before": now - TRIES_SPAN}
-        with guarded(), self._pool.connection() as connection:
-            connection.execute(FORGIVE, values)
+        self._write(FORGIVE, values)
 
     def _at(self, now: datetime) -> datetime:
         return now if self._clock is None else self._clock.now()
@@ -207,13 +197,8 @@ def _meant(which: str, keys: Sequence[ApiKey]) -> ApiKey | None:
     of_id = [key for key in keys if key.id == which]
     if len(of_id or keys) > 1:
         named = ", ".join(f"{key.name} ({key.prefix}, id {key.id})" for key in keys)
-        raise ConflictError(f"{which} means several keys: {named}; say which by its id")
+        raise ConflictError(f"{which} means several keys: {named}; name one by its id")
     return next(iter(of_id or keys), None)
-
-
-def _keys(rows: Sequence[Sequence[Any]]) -> list[ApiKey]:
-    columns = [dict(zip(ApiKey.__dataclass_fields__, row, strict=True)) for row in rows]
-    return [ApiKey(**{**row, "role": Role(row["role"])}) for row in columns]
 
 
 def _minutes(wait_s: float) -> str:

@@ -19,10 +19,12 @@ from headway.core.access import AccessGrant, Principal, Role
 from headway.core.catalog.listings import SellerId
 from headway.store.access.secrets import SECRET_CHARS, USE_WRITTEN, add_event, digest, granted
 from headway.store.pool import Pool, guarded
+from headway.store.queries import Queries, read_as
 
 LOGGED_OUT, ENDED, KEY_REVOKED = "logged out", "ended by an operator", "its key was revoked"
 COLUMNS = """session.id::text, session.name, session.role, session.user_id,
-  (SELECT prefix FROM access_keys WHERE access_keys.id = session.key_id), session.address,
+  (SELECT prefix FROM access_keys WHERE access_keys.id = session.key_id) AS prefix,
+  session.address,
   session.created_at, session.last_seen_at, session.expires_at"""
 ADD = f"""
 INSERT INTO sessions AS session
@@ -65,11 +67,11 @@ class BrowserSession:
     expires_at: datetime
 
 
-class Sessions:
+class Sessions(Queries):
     """Table `sessions`; `clock` dates the events, else it is the instant that a verb is given."""
 
     def __init__(self, pool: Pool, *, clock: Clock | None = None) -> None:
-        self._pool = pool
+        super().__init__(pool)
         self._clock = clock
 
     def begin(
@@ -87,16 +89,10 @@ class Sessions:
         values |= {"expires_at": expires_at, "now": now, "address": address}
         with guarded(), self._pool.connection() as connection, connection.transaction():
             connection.execute(FORGET, values)
-            (begun,) = _sessions(connection.execute(ADD, values).fetchall())
+            (begun,) = read_as(connection, BrowserSession, ADD, values)
             facts = {**_facts(begun), "expires_at": expires_at}
-            add_event(
-                connection,
-                "session_begun",
-                facts,
-                seller=begun.user_id,
-                at=self._at(now),
-                actor=begun.name,
-            )
+            seller, at = begun.user_id, self._at(now)
+            add_event(connection, "session_begun", facts, seller=seller, at=at, actor=begun.name)
         return secret
 
     def find(self, secret: str, *, now: datetime) -> Principal | None:
@@ -118,13 +114,13 @@ class Sessions:
 
     def live(self, *, now: datetime) -> list[BrowserSession]:
         """Return every valid session, last used first."""
-        with guarded(), self._pool.connection() as connection:
-            return _sessions(connection.execute(ALL, {"now": now}).fetchall())
+        return self._read(BrowserSession, ALL, {"now": now})
 
     def log_out(self, secret: str, *, now: datetime) -> None:
         """End the session of a browser that logs out."""
         with guarded(), self._pool.connection() as connection, connection.transaction():
-            ended = _ended(connection, END_MINE, {"hash": digest(secret), "now": now})
+            values = {"hash": digest(secret), "now": now}
+            ended = read_as(connection, BrowserSession, END_MINE, values)
             _add_end_events(connection, ended, LOGGED_OUT, at=self._at(now), is_own=True)
 
     def end(self, id_: str, *, now: datetime) -> BrowserSession | None:
@@ -139,7 +135,7 @@ class Sessions:
         self, statement: str, values: Mapping[str, Any], now: datetime
     ) -> list[BrowserSession]:
         with guarded(), self._pool.connection() as connection, connection.transaction():
-            ended = _ended(connection, statement, values)
+            ended = read_as(connection, BrowserSession, statement, values)
             _add_end_events(connection, ended, ENDED, at=self._at(now))
         return ended
 
@@ -149,14 +145,8 @@ class Sessions:
 
 def end_of_key(connection: Connection[TupleRow], key_id: str, *, at: datetime) -> None:
     """End the sessions of a key, in the transaction in which it is revoked."""
-    ended = _ended(connection, END_OF_KEY, {"key_id": key_id})
+    ended = read_as(connection, BrowserSession, END_OF_KEY, {"key_id": key_id})
     _add_end_events(connection, ended, KEY_REVOKED, at=at)
-
-
-def _ended(
-    connection: Connection[TupleRow], statement: str, values: Mapping[str, Any]
-) -> list[BrowserSession]:
-    return _sessions(connection.execute(statement, values).fetchall())
 
 
 def _add_end_events(
@@ -186,8 +176,3 @@ def _facts(session: BrowserSession) -> dict[str, Any]:
         **{name: facts[name] for name in ("name", "role", "address")},
         "by": "a link" if session.prefix is None else f"key {session.prefix}",
     }
-
-
-def _sessions(rows: Sequence[Sequence[Any]]) -> list[BrowserSession]:
-    columns = [dict(zip(BrowserSession.__dataclass_fields__, row, strict=True)) for row in rows]
-    return [BrowserSession(**{**row, "role": Role(row["role"])}) for row in columns]

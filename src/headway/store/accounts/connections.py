@@ -5,7 +5,6 @@ written or read: the stored ids are invalid in another shop. Until then it can b
 """
 
 import json
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,27 +13,20 @@ from typing import Any
 from psycopg import Connection
 
 from headway.core.accounts import jobs
-from headway.core.accounts.jobs import PlatformName
+from headway.core.accounts.jobs import DataKind, PlatformName
 from headway.core.catalog.listings import SellerId
-from headway.errors import ConflictError, InvalidError, NotFoundError
+from headway.core.dispatch import STOREFRONT
+from headway.errors import ConflictError, NotFoundError
 from headway.store.accounts.job_rows import cancel, enlist, lock_seller, resume
 from headway.store.monitoring.notices import Topic, add_notice, subject_of
 from headway.store.pool import Pool, guarded
-
-# Where the API of every shop is, whatever address its customers see. A token goes nowhere else.
-HOST = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.myshopify\.com")
-# What a merchant's browser shows while looking at the shop from inside.
-ADMIN = re.compile(r"admin\.shopify\.com/store/([a-z0-9-]+)")
-
-# Etsy and Printify number their shops.
-SHOP_NUMBER = re.compile(r"[1-9][0-9]{0,18}")
 
 COLUMNS = """
 id::text, user_id, platform, shop, status, reason, locations, locations_at, owner_id, title,
 horizon_at
 """
 # A name that was mistyped must not be the seller's, or the shop's, for ever.
-UNDO = """
+UNDO = f"""
 DELETE FROM connected_accounts AS row
 WHERE platform = %(platform)s AND (user_id = %(user_id)s) <> (shop = %(shop)s)
   AND status = 'disconnected'
@@ -44,7 +36,7 @@ WHERE platform = %(platform)s AND (user_id = %(user_id)s) <> (shop = %(shop)s)
   AND NOT EXISTS (SELECT FROM customers WHERE account_id = row.id)
   AND NOT EXISTS (SELECT FROM payments WHERE account_id = row.id)
   AND NOT EXISTS (SELECT FROM listing_state AS state
-                  WHERE row.platform = 'shopify' AND state.user_id = row.user_id
+                  WHERE row.platform = '{STOREFRONT}' AND state.user_id = row.user_id
                     AND applied IS NOT NULL)
 """
 # A new account starts like a returning one: the next statement connects both.
@@ -84,16 +76,16 @@ LIST = f"""
 SELECT {COLUMNS} FROM connected_accounts
 WHERE (%(platform)s::text IS NULL OR platform = %(platform)s)
   AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
-ORDER BY user_id, platform <> 'shopify', platform
+ORDER BY user_id, platform <> '{STOREFRONT}', platform
 """
 SOME = f"""
 SELECT {COLUMNS} FROM connected_accounts
 WHERE (%(user_id)s::text IS NULL OR user_id = %(user_id)s) AND (%(after)s::text IS NULL
-  OR (user_id, platform <> 'shopify', platform)
-     > (%(after)s, %(platform)s::text <> 'shopify', %(platform)s::text))
-ORDER BY user_id, platform <> 'shopify', platform LIMIT %(limit)s
+  OR (user_id, platform <> '{STOREFRONT}', platform)
+     > (%(after)s, %(platform)s::text <> '{STOREFRONT}', %(platform)s::text))
+ORDER BY user_id, platform <> '{STOREFRONT}', platform LIMIT %(limit)s
 """
-TALLY = """
+TALLY = f"""
 SELECT user_id,
   (SELECT count(*) FROM product WHERE product.user_id = account.user_id),
   (SELECT count(*) FROM listing_state AS state
@@ -103,13 +95,13 @@ SELECT user_id,
   (SELECT count(*) FROM listing_state AS state
    WHERE state.user_id = account.user_id AND held_reason IS NOT NULL)
 FROM connected_accounts AS account
-WHERE platform = 'shopify' AND user_id = ANY(%(user_ids)s)
+WHERE platform = '{STOREFRONT}' AND user_id = ANY(%(user_ids)s)
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectedShop:
-    """A seller's connection to a shop; locations by name are None until the shop told them."""
+    """A seller's connection to a shop; locations by name are None until they were read."""
 
     id: str
     user_id: SellerId
@@ -156,16 +148,17 @@ class ConnectedShops:
         user_id: SellerId,
         shop: str,
         *,
-        platform: PlatformName = PlatformName.SHOPIFY,
+        platform: PlatformName = STOREFRONT,
+        kinds: Sequence[DataKind],
         owner_id: str = "",
         title: str = "",
         now: datetime,
     ) -> ConnectedShop:
-        """Connect a seller to a shop with its jobs, or connect them again; raises ConflictError."""
+        """Connect a seller to a shop with a job for each kind, or again; raises ConflictError."""
         values = {
             "user_id": user_id,
-            "platform": platform.value,
-            "shop": shop_name(platform, shop),
+            "platform": platform,
+            "shop": shop,
             "owner_id": owner_id,
             "title": title,
             "now": now,
@@ -182,7 +175,7 @@ class ConnectedShops:
             row = connection.execute(RECONNECT, values).fetchone()
             assert row is not None, "the seller's lock keeps it there"
             account = _account(row)
-            enlist(connection, account.bare, now=now)
+            enlist(connection, account.bare, kinds, now=now)
             if before.status == "disconnected":
                 _add_event(connection, account, "account_connected", now=now)
         return account
@@ -192,12 +185,12 @@ class ConnectedShops:
         user_id: SellerId,
         reason: str,
         *,
-        platform: PlatformName = PlatformName.SHOPIFY,
+        platform: PlatformName = STOREFRONT,
         now: datetime,
     ) -> ConnectedShop:
         """Disconnect a seller's shop, cancel its jobs, store the reason and notify the seller."""
         with guarded(), self._pool.connection() as connection, connection.transaction():
-            owner = {"platform": platform.value, "user_id": user_id}
+            owner = {"platform": platform, "user_id": user_id}
             row = connection.execute(LIST, owner).fetchone()
             if row is None:
                 raise NotFoundError(_no_shop(user_id, platform))
@@ -209,9 +202,7 @@ class ConnectedShops:
             rows = connection.execute(LIST, {"platform": platform, "user_id": None}).fetchall()
         return [_account(row) for row in rows]
 
-    def of_seller(
-        self, user_id: SellerId, platform: PlatformName = PlatformName.SHOPIFY
-    ) -> ConnectedShop:
+    def of_seller(self, user_id: SellerId, platform: PlatformName = STOREFRONT) -> ConnectedShop:
         """Return a seller's shop; raises NotFoundError."""
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(LIST, {"platform": platform, "user_id": user_id}).fetchone()
@@ -246,7 +237,7 @@ def disconnect(
     An account that is already disconnected, with nothing left to cancel, causes no new notice.
     """
     lock_seller(connection, account.user_id)
-    owner = {"platform": account.platform.value, "user_id": account.user_id}
+    owner = {"platform": account.platform, "user_id": account.user_id}
     cancelled = cancel(connection, account, reason, now=now)
     before = connection.execute(LIST, owner).fetchone()
     values = {
@@ -272,28 +263,8 @@ def disconnect(
     return shop
 
 
-def shop_name(platform: PlatformName, text: str) -> str:
-    """Return the name under which a shop is known, however it was written; raises InvalidError."""
-    if platform is PlatformName.SHOPIFY:
-        return shop_domain(text)
-    if not SHOP_NUMBER.fullmatch(text.strip()):
-        raise InvalidError(f"{text!r} is not an id of a shop on {platform}; it is a number")
-    return text.strip()
-
-
-def shop_domain(text: str) -> str:
-    """Return the host name of a shop, however a person wrote it; raises InvalidError."""
-    bare = re.sub(r"^[a-z][a-z0-9+.-]*://", "", text.strip().lower())
-    if inside := ADMIN.match(bare):
-        return f"{inside[1]}.myshopify.com"
-    host = re.split(r"[/?#]", bare, maxsplit=1)[0].removesuffix(".")
-    if not HOST.fullmatch(host):
-        raise InvalidError(f"{text!r} is not a shop's address; write it as name.myshopify.com")
-    return host
-
-
 def _no_shop(user_id: SellerId, platform: PlatformName) -> str:
-    if platform is PlatformName.SHOPIFY:
+    if platform == STOREFRONT:
         return f"{user_id} has no shop; connect one with: headway connect SHOP --seller {user_id}"
     return (
         f"{user_id} has no shop on {platform}; connect one with:"
@@ -313,7 +284,7 @@ def _conflict(connection: Connection[Any], values: Mapping[str, Any]) -> Conflic
 def _add_event(
     connection: Connection[Any], account: ConnectedShop, event: str, *, now: datetime
 ) -> None:
-    value = {"account": account.id, "platform": account.platform.value, "shop": account.shop}
+    value = {"account": account.id, "platform": account.platform, "shop": account.shop}
     connection.execute(
         EVENT,
         {
@@ -328,4 +299,4 @@ def _add_event(
 
 def _account(row: Sequence[Any]) -> ConnectedShop:
     columns = dict(zip(ConnectedShop.__dataclass_fields__, row, strict=True))
-    return ConnectedShop(**{**columns, "platform": PlatformName(columns["platform"])})
+    return ConnectedShop(**columns)

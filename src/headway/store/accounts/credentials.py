@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import LimitKey, SellerId
 from headway.core.monitoring.metrics import TokenMetric
 from headway.store.pool import Pool, guarded
@@ -30,7 +31,7 @@ WITH lease AS (
   ON CONFLICT (credential_key, name) DO UPDATE SET secret = excluded.secret,
     expires_at = excluded.expires_at, version = credential.version + 1
   RETURNING version
-), told AS (
+), noted AS (
   INSERT INTO sync_audit_log (user_id, sync_timestamp, event_type, new_value, created_at)
   SELECT account.user_id, %(renewed_at)s::timestamptz, 'token_refreshed', jsonb_build_object(
       'platform', account.platform, 'shop', account.shop, 'until', %(expires_at)s::timestamptz),
@@ -64,10 +65,10 @@ END_REFRESH = "DELETE FROM credential_refresh WHERE credential_key = %s AND owne
 # A grant ends with the longer-lived of its tokens: the one that renews the other.
 ENDING = """
 SELECT account.user_id, account.platform || ' ' || account.shop, max(credential.expires_at)
-FROM connected_accounts AS account JOIN credential
-  ON credential.credential_key = CASE account.platform
-  WHEN 'shopify' THEN 'shopify:' || %(client_id)s || ':' || account.shop
-  ELSE account.platform || ':shop:' || account.shop END
+FROM connected_accounts AS account
+JOIN unnest(%(platforms)s::text[], %(prefixes)s::text[]) AS platform (name, key_prefix)
+  ON platform.name = account.platform
+JOIN credential ON credential.credential_key = platform.key_prefix || account.shop
 WHERE account.status = 'connected' AND (%(seller)s::text IS NULL OR account.user_id = %(seller)s)
 GROUP BY account.user_id, account.platform, account.shop
 HAVING max(credential.expires_at) < %(before)s
@@ -164,14 +165,18 @@ class Credentials:
         self,
         before: datetime,
         *,
-        client_id: str,
+        prefixes: Mapping[PlatformName, str],
         seller: SellerId | None = None,
         limit: int = ENDING_SHOWN,
     ) -> list[TokenMetric]:
-        """Return the grants that end before an instant, of one seller or of all."""
+        """Return the grants that end before an instant, of one seller or of all.
+
+        The token key of an account is its platform's prefix, followed by the shop.
+        """
         values = {
             "before": before,
-            "client_id": client_id or "app",
+            "platforms": list(prefixes),
+            "prefixes": list(prefixes.values()),
             "seller": seller,
             "limit": limit,
         }

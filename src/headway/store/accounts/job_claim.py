@@ -8,7 +8,7 @@ at a time under a lock, so that no two take the same free place.
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg import Connection
@@ -34,8 +34,16 @@ from headway.core.accounts.jobs import (
     JobType,
     PlatformName,
     Tier,
+    calls_beyond_share,
     in_order,
     next_month,
+)
+from headway.core.accounts.webhooks import (
+    NAMED_MAX,
+    NamedRecord,
+    ids_to_read,
+    run_burst,
+    run_spacing,
 )
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.daily_shares import DayPlan, DayShare, share_of
@@ -47,7 +55,6 @@ from headway.store.sql_files import read_sql
 
 # How many jobs become due again with each claim (job_repeat.sql): many more than a claim takes.
 REPEAT_MAX = 32
-WANTED_MAX = 200
 
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headway claim of jobs', 0))"
 # True if a job is due: most claims find none, and need neither the lock nor a transaction.
@@ -106,14 +113,17 @@ FROM aside
 HOLD = read_sql("accounts", "job_hold")
 LEASE = read_sql("accounts", "job_lease")
 # A separate statement, after the jobs' rows are locked, so that no delivery is missed.
-WANTED = f"""
-SELECT account_id::text, delivery.external_id
-FROM unnest(%(accounts)s::uuid[], %(kinds)s::text[]) AS job (account_id, kind)
+NAMED = f"""
+SELECT job.account_id::text, delivery.external_id,
+  (delivery.first_at <= job.completed_at) IS TRUE
+FROM sync_jobs AS job
 CROSS JOIN LATERAL (
-  SELECT external_id FROM webhook_deliveries AS one
-  WHERE one.account_id = job.account_id AND one.kind = job.kind AND handled_at IS NULL
+  SELECT external_id, min(received_at) AS first_at FROM webhook_deliveries AS open
+  WHERE open.account_id = job.account_id AND open.kind = job.kind AND handled_at IS NULL
     AND external_id IS NOT NULL
-  GROUP BY external_id ORDER BY min(received_at), external_id LIMIT {WANTED_MAX}) AS delivery
+  GROUP BY external_id ORDER BY min(received_at), external_id LIMIT {NAMED_MAX + 1}) AS delivery
+WHERE job.id = ANY (%(ids)s::uuid[]) AND NOT job.is_backfill
+ORDER BY delivery.first_at, delivery.external_id
 """
 
 Claimed = tuple[Job, Permit | None]
@@ -133,6 +143,7 @@ class JobClaim:
     demand: Mapping[PlatformName, Mapping[DayShare, float]]
     now: datetime
     owner: str
+    platforms: Collection[PlatformName]
     closed: set[ClosedShare]
     busy: set[str] = field(default_factory=set)
     plans: dict[str, DayPlan] = field(default_factory=dict)
@@ -154,7 +165,7 @@ class JobClaim:
 
     def _front(self, depth: int) -> list[JobCandidate]:
         """Return the longest due jobs of every platform and score that may run."""
-        open_ones = open_classes(self.closed)
+        open_ones = open_classes(self.platforms, self.closed)
         if not open_ones:
             return []
         values = {
@@ -208,14 +219,21 @@ class JobClaim:
         if key not in self.plans:
             # Locked from here on, so that neither changes before the claim ends.
             limit = limiter.limit_of(key)
-            self.plans[key] = DayPlan(limit=limit, wanted=self.demand[job.platform])
+            self.plans[key] = DayPlan(limit=limit, demand=self.demand[job.platform])
             self.used[key] = used_by_share(self.connection, key, self.now)
-        plan, share = self.plans[key], share_of(job.tier, job.type)
+        plan, share, waited = self.plans[key], share_of(job.tier, job.type), self.now - job.due_at
+        stretch = plan.stretch(share)
+        beyond = calls_beyond_share(job, self.rule, self.now, stretch=stretch)
+        leave = (
+            plan.leave_beyond(share, self.used[key], beyond=beyond, waited=waited)
+            if beyond
+            else plan.leave(share, self.used[key], waited)
+        )
         for cost in costs(job, plan.limit, self.rule):
             permit = limiter.reserve(
                 [key],
                 cost=cost,
-                leave=plan.leave(share, self.used[key], self.now - job.due_at),
+                leave=leave,
                 owner=self.owner,
                 max_wait_s=0,
                 lease_s=self.rule.lease.total_seconds(),
@@ -225,7 +243,10 @@ class JobClaim:
             )
             if not isinstance(permit, Rejected):
                 return permit
-        self.closed |= closed_by(job)
+        if beyond:  # the others of its share may well have room
+            self.busy.add(job.account_id)
+        else:
+            self.closed |= closed_by(job)
         return None
 
     def _lease(self, ids: Sequence[str]) -> list[Job]:
@@ -233,54 +254,64 @@ class JobClaim:
             "ids": ids,
             "owner": self.owner,
             "lease_until": self.now + self.rule.lease,
+            "spacings": _seconds({tier: run_spacing(tier, self.rule) for tier in Tier}),
+            "bursts": _seconds({tier: run_burst(tier, self.rule) for tier in Tier}),
             "now": self.now,
         }
         rows = self.connection.execute(LEASE, values).fetchall()
         assert len(rows) == len(ids), "their rows are locked"
         jobs = sorted((_job(row) for row in rows), key=lambda job: ids.index(job.id))
-        news = [job for job in jobs if job.type is not JobType.BACKFILL]
-        named = {
-            "accounts": [job.account.id for job in news],
-            "kinds": [job.kind.value for job in news],
-        }
-        named_ids: dict[str, list[str]] = {job.account.id: [] for job in news}
-        for account_id, external_id in self.connection.execute(WANTED, named) if news else ():
-            named_ids[account_id].append(external_id)
-        return [replace(job, wanted=tuple(named_ids.get(job.account.id, ()))) for job in jobs]
+        named: dict[str, list[NamedRecord]] = {job.account.id: [] for job in jobs}
+        for account_id, external_id, is_listed in self.connection.execute(NAMED, {"ids": ids}):
+            named[account_id].append(NamedRecord(external_id=external_id, is_listed=is_listed))
+        return [replace(job, requested_ids=ids_to_read(named[job.account.id])) for job in jobs]
 
 
 def is_any_due(
-    connection: Connection[Any], now: datetime, without: Collection[PlatformName]
+    connection: Connection[Any],
+    now: datetime,
+    platforms: Collection[PlatformName],
+    without: Collection[PlatformName],
 ) -> bool:
     """Return True if a claim may find a job."""
-    values = {**_values(open_classes(closed_to(without))), "now": now}
+    values = {**_values(open_classes(platforms, closed_to(without))), "now": now}
     return connection.execute(IS_ANY_DUE, values).fetchone() == (True,)
 
 
 def due_places(
-    connection: Connection[Any], now: datetime, *, limit: int
+    connection: Connection[Any], now: datetime, platforms: Collection[PlatformName], *, limit: int
 ) -> dict[PlatformName, tuple[int, int]]:
     """Return how many jobs of each platform are due, up to a limit, and how many run."""
-    rows = connection.execute(DUE_PLACES, {**_values(open_classes(())), "limit": limit, "now": now})
-    return {PlatformName(name): (min(due, limit), running) for name, due, running in rows}
+    values = {**_values(open_classes(platforms)), "limit": limit, "now": now}
+    rows = connection.execute(DUE_PLACES, values).fetchall()
+    return {
+        PlatformName(name): (min(due, limit), running)
+        for name, due, running in rows
+        if name in platforms
+    }
 
 
 def _values(classes: Sequence[tuple[PlatformName, int]]) -> dict[str, Any]:
     return {
-        "platforms": [platform.value for platform, _ in classes],
+        "platforms": [platform for platform, _ in classes],
         "scores": [number for _, number in classes],
     }
 
 
+def _seconds(spans: Mapping[Tier, timedelta]) -> str:
+    """Return JSON of spans that PostgreSQL reads as intervals."""
+    return json.dumps({tier: f"{span.total_seconds()} s" for tier, span in spans.items()})
+
+
 def _candidate(row: Sequence[Any]) -> JobCandidate:
     values = dict(zip(JobCandidate.__dataclass_fields__, row, strict=True))
-    values["platform"] = PlatformName(values["platform"])
     values["tier"], values["type"] = Tier(values["tier"]), JobType(values["type"])
+    values["kind"] = DataKind(values["kind"])
     return JobCandidate(**values)
 
 
 def _job(row: Sequence[Any]) -> Job:
-    *mine, account_id, user_id, platform, shop, owner_id = row
+    *columns, account_id, user_id, platform, shop, owner_id = row
     names = (
         "id",
         "kind",
@@ -296,7 +327,7 @@ def _job(row: Sequence[Any]) -> Job:
         "is_first",
         "enlisted_at",
     )
-    values = dict(zip(names, mine, strict=True))
+    values = dict(zip(names, columns, strict=True))
     values["kind"], values["type"] = DataKind(values["kind"]), JobType(values["type"])
     account = Account(
         id=account_id,

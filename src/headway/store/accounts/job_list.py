@@ -4,7 +4,7 @@ The queue itself is in `job_queue`. Nothing here writes.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import NoneType
@@ -22,6 +22,7 @@ from headway.core.accounts.jobs import (
     JobType,
     PlatformName,
     Tier,
+    platform_name,
 )
 from headway.core.accounts.reasons import (
     JobAnswer,
@@ -38,7 +39,7 @@ from headway.core.pauses import PauseKind
 from headway.errors import InvalidError
 from headway.store import cursors
 from headway.store.limits.quotas import Budget
-from headway.store.pauses import standing as standing_pauses
+from headway.store.pauses import active_pauses
 
 AHEAD_MAX = 1000
 COUNT_MAX = 10_000
@@ -51,7 +52,8 @@ job.id::text, job.account_id::text, job.user_id, job.platform, account.shop, job
 job.job_type, job.tier, job.score, job.status, job.next_run_at, job.started_at, job.completed_at,
 job.lease_until, job.lease_owner, job.retry_count, coalesce(job.last_error, ''),
 CASE job.status WHEN 'cancelled' THEN account.reason ELSE job.wait_reason END,
-job.calls_estimate, job.run_calls, job.queries_used, job.updated_at
+job.calls_estimate, job.run_calls, job.queries_used, job.updated_at,
+job.day_calls, job.day_calls_at
 """
 SELECTED = f"""
 SELECT {COLUMNS} FROM ({{jobs}}) AS job
@@ -146,7 +148,7 @@ ORDERS = {
     JobStatus.DEAD: NEWEST,
     JobStatus.CANCELLED: NEWEST,
 }
-FIELDS = tuple(name for name in JobPosition.__dataclass_fields__)[:22]
+FIELDS = tuple(name for name in JobPosition.__dataclass_fields__)[:24]
 Values = Mapping[str, Any]
 
 
@@ -204,18 +206,24 @@ def mark_of(cursor: str | None) -> JobMark | None:
     # A score and a year that no job has would lead beyond the calendar.
     is_odd = score not in SCORES or (due_at and not YEARS[0] < due_at.year < YEARS[1])
     if name != MARK or is_odd or not is_uuid(id_):
-        raise InvalidError(cursors.STRANGE)
+        raise InvalidError(cursors.INVALID)
     return JobMark(score=score, due_at=due_at, started_at=started_at, changed_at=changed_at, id=id_)
 
 
-def read_line(
-    connection: Connection, now: datetime, *, rule: JobRule, budgets: Iterable[Budget]
+def read_queue_state(
+    connection: Connection,
+    now: datetime,
+    *,
+    rule: JobRule,
+    platforms: Collection[PlatformName],
+    budgets: Collection[Budget],
 ) -> JobQueueState:
     """Read what every job waits for."""
-    running = read_jobs(connection, OF_STATUS.format(order="job.id", after=""), _running(rule))
+    values = _running(rule, platforms)
+    running = read_jobs(connection, OF_STATUS.format(order="job.id", after=""), values)
     shut = {
         (budget.platform, share): Shut(
-            state=JobState.TOLD_TO_WAIT if budget.paused_until else JobState.BUDGET,
+            state=JobState.RATE_LIMITED if budget.paused_until else JobState.BUDGET,
             explain_job=budget.why_shut(share),
             until=until,
         )
@@ -223,7 +231,7 @@ def read_line(
         for share, until in budget.from_at.items()
         if until is not None
     }
-    names = {"platforms": list(PlatformName), "now": now}
+    names = {"platforms": list(platforms), "now": now}
     for limit_key, until, reason in connection.execute(BREAKERS, names).fetchall():
         down = Shut(
             state=JobState.NO_ANSWER,
@@ -232,20 +240,27 @@ def read_line(
         )
         shut |= {(PlatformName(limit_key), share): down for share in DayShare}
     return JobQueueState(
+        platforms=tuple(platforms),
         running_count=len(running),
         running_max=rule.running_max,
         ageing=rule.ageing,
         busy={job.account_id for job in running},
-        pauses=standing_pauses(connection, now, kinds=(PauseKind.ALL, PauseKind.SELLER)),
+        pauses=active_pauses(connection, now, kinds=(PauseKind.ALL, PauseKind.SELLER)),
         shut=shut,
         order_quotas=rule.order_quotas,
+        rule=rule,
+        stretch={
+            (budget.platform, share): times
+            for budget in budgets
+            for share, times in budget.stretch.items()
+        },
     )
 
 
 def of_status(
     connection: Connection,
     now: datetime,
-    line: JobQueueState,
+    state: JobQueueState,
     status: JobStatus,
     *,
     platform: PlatformName | None = None,
@@ -254,52 +269,52 @@ def of_status(
 ) -> list[JobView]:
     """Return the jobs of a status; waiting ones in the order in which they run."""
     order = ORDERS.get(status, SOONEST)
-    values = {**classes(platform), "status": status.value, "limit": limit}
+    values = {**classes(state.platforms, platform), "status": status.value, "limit": limit}
     where = ""
     if after is not None:
         where = order.after_none if order.of(after) is None else order.after
         values |= {"after_at": order.of(after), "after_id": after.id}
     chosen = OF_STATUS.format(order=order.by, after=where)
     jobs = read_jobs(connection, chosen, values, order=order.by)
-    rows = rowsread_jobs(connection) if status is JobStatus.RUNNING else {}
-    return [view(job, line, now, rows=rows.get(job.id)) for job in jobs]
+    rows = rows_read(connection) if status is JobStatus.RUNNING else {}
+    return [view(job, state, now, rows=rows.get(job.id)) for job in jobs]
 
 
 def of_seller(
     connection: Connection,
     now: datetime,
-    line: JobQueueState,
+    state: JobQueueState,
     user_id: SellerId,
     *,
     platform: PlatformName | None = None,
 ) -> list[JobView]:
     """Return all jobs of a seller: running, due, coming, ended."""
-    values = {**classes(platform), "user_id": user_id}
-    return _all(connection, OF_SELLER, values, line, now)
+    values = {**classes(state.platforms, platform), "user_id": user_id}
+    return _all(connection, OF_SELLER, values, state, now)
 
 
 def of_account(
-    connection: Connection, now: datetime, line: JobQueueState, account_id: str
+    connection: Connection, now: datetime, state: JobQueueState, account_id: str
 ) -> list[JobView]:
     """Return all jobs of an account, in the same order."""
-    return _all(connection, OF_ACCOUNT, {"account_id": account_id}, line, now)
+    return _all(connection, OF_ACCOUNT, {"account_id": account_id}, state, now)
 
 
-def find(connection: Connection, now: datetime, line: JobQueueState, name: str) -> JobView | None:
+def find(connection: Connection, now: datetime, state: JobQueueState, name: str) -> JobView | None:
     """Return a job by its id or as `seller/platform/kind`; None if there is none."""
     statement, values = _where(name)
     jobs = read_jobs(connection, statement, values)
     if not jobs:
         return None
-    (job,) = _with_quotas(connection, jobs[:1], line, now)
-    return view(_placed(connection, job, line, now), line, now)
+    (job,) = _with_quotas(connection, jobs[:1], state, now)
+    return view(_placed(connection, job, state, now), state, now)
 
 
 def is_job_name(text: str) -> bool:
     """Return True if a text names a job rather than a part."""
     try:
         _where(text)
-    except ValueError:
+    except (ValueError, InvalidError):
         return False
     return True
 
@@ -313,60 +328,62 @@ def is_uuid(text: str) -> bool:
     return True
 
 
-def counts(connection: Connection, now: datetime) -> tuple[int, int]:
+def counts(
+    connection: Connection, now: datetime, platforms: Collection[PlatformName]
+) -> tuple[int, int]:
     """Count the jobs that are due and those that are dead, each up to a bound."""
-    values = {**classes(None), "now": now, "most": COUNT_MAX}
+    values = {**classes(platforms), "now": now, "most": COUNT_MAX}
     due, dead = connection.execute(COUNTS, values).fetchall()[0]
     return min(due, COUNT_MAX), dead
 
 
-def rowsread_jobs(connection: Connection) -> dict[str, int | None]:
+def rows_read(connection: Connection) -> dict[str, int | None]:
     """Return how many rows the running jobs have read, by job."""
     return dict(connection.execute(ROWS_READ, {"most": ROWS_COUNTED_MAX}).fetchall())
 
 
 def view(
-    standing: JobPosition, line: JobQueueState, now: datetime, *, rows: int | None = None
+    position: JobPosition, state: JobQueueState, now: datetime, *, rows: int | None = None
 ) -> JobView:
     """Return the view of a job."""
-    answer: JobAnswer = explain_job(standing, line, now)
+    answer: JobAnswer = explain_job(position, state, now)
     return JobView(
-        id=standing.id,
-        name=standing.name,
-        account_id=standing.account_id,
-        user_id=standing.user_id,
-        tier=standing.tier,
-        platform=standing.platform,
-        shop=standing.shop,
-        kind=standing.kind,
-        type=standing.type,
-        status=standing.status,
+        id=position.id,
+        name=position.name,
+        account_id=position.account_id,
+        user_id=position.user_id,
+        tier=position.tier,
+        platform=position.platform,
+        shop=position.shop,
+        kind=position.kind,
+        type=position.type,
+        status=position.status,
         state=answer.state,
         reason=answer.sentence,
         until=answer.until,
-        place=place(standing, now),
-        score=standing.score,
-        aged_score=round(aged(standing, line, now), 1),
-        due_at=standing.next_run_at,
-        started_at=standing.started_at,
-        completed_at=standing.completed_at,
-        failures=standing.retry_count,
-        last_error=standing.last_error,
-        calls_estimate=round(standing.calls_estimate, 1),
-        run_calls=standing.run_calls,
+        place=place(position, now),
+        score=position.score,
+        aged_score=round(aged(position, state, now), 1),
+        due_at=position.next_run_at,
+        started_at=position.started_at,
+        completed_at=position.completed_at,
+        failures=position.retry_count,
+        last_error=position.last_error,
+        calls_estimate=round(position.calls_estimate, 1),
+        run_calls=position.run_calls,
         rows_read=rows,
-        calls_total=standing.queries_used,
-        changed_at=standing.changed_at,
+        calls_total=position.queries_used,
+        changed_at=position.changed_at,
     )
 
 
 def _all(
-    connection: Connection, statement: str, values: Values, line: JobQueueState, now: datetime
+    connection: Connection, statement: str, values: Values, state: JobQueueState, now: datetime
 ) -> list[JobView]:
-    jobs = _with_quotas(connection, read_jobs(connection, statement, values), line, now)
-    placed = [_placed(connection, job, line, now) for job in jobs]
-    rows = rowsread_jobs(connection)
-    views = [view(job, line, now, rows=rows.get(job.id)) for job in placed]
+    jobs = _with_quotas(connection, read_jobs(connection, statement, values), state, now)
+    placed = [_placed(connection, job, state, now) for job in jobs]
+    rows = rows_read(connection)
+    views = [view(job, state, now, rows=rows.get(job.id)) for job in placed]
     return sorted(
         views,
         key=lambda shown: list_order(shown.status, shown.place, shown.due_at, shown.name, now),
@@ -374,27 +391,27 @@ def _all(
 
 
 def _placed(
-    connection: Connection, standing: JobPosition, line: JobQueueState, now: datetime
+    connection: Connection, position: JobPosition, state: JobQueueState, now: datetime
 ) -> JobPosition:
     """Count the jobs that go first: of each score, those that have waited long enough."""
-    if not standing.is_due(now):
-        return standing
-    values = classes(None)
-    before = ahead_before(standing, line, now, values["scores"])
+    if not position.is_due(now):
+        return position
+    values = classes(state.platforms)
+    before = ahead_before(position, state, now, values["scores"])
     values |= {"before": before, "now": now, "most": AHEAD_MAX}
-    values["paused"] = [pause.seller for pause in line.pauses if pause.seller is not None]
+    values["paused"] = [pause.seller for pause in state.pauses if pause.seller is not None]
     ahead, has_more = connection.execute(AHEAD, values).fetchone() or (0, False)
-    return replace(standing, ahead_count=min(ahead, AHEAD_MAX), has_more=has_more)
+    return replace(position, ahead_count=min(ahead, AHEAD_MAX), has_more=has_more)
 
 
 def _with_quotas(
-    connection: Connection, jobs: Sequence[JobPosition], line: JobQueueState, now: datetime
+    connection: Connection, jobs: Sequence[JobPosition], state: JobQueueState, now: datetime
 ) -> list[JobPosition]:
     """Mark the jobs whose seller's orders of the month are used up."""
     values = {
         "sellers": sorted({job.user_id for job in jobs}),
         "month": now.date().replace(day=1),
-        "quotas": json.dumps(line.order_quotas),
+        "quotas": json.dumps(state.order_quotas),
     }
     spent = {user_id for (user_id,) in connection.execute(SPENT, values).fetchall()}
     return [replace(job, is_over_quota=job.user_id in spent) for job in jobs]
@@ -410,26 +427,28 @@ def _where(name: str) -> tuple[str, dict[str, Any]]:
         raise ValueError(name)
     return NAMED, {
         "user_id": seller,
-        "platform": PlatformName(platform).value,
+        "platform": platform_name(platform),
         "kind": DataKind(kind).value,
         "is_backfill": bool(more),
     }
 
 
-def classes(platform: PlatformName | None) -> dict[str, Any]:
-    """Return every platform and score, or those of one platform."""
-    platforms = list(PlatformName) if platform is None else [platform]
-    classes = [(platform.value, score) for platform in platforms for score in SCORES]
+def classes(
+    platforms: Collection[PlatformName], platform: PlatformName | None = None
+) -> dict[str, Any]:
+    """Return each of these platforms with every score, or those of one platform."""
+    chosen = platforms if platform is None else [platform]
+    classes = [(name, score) for name in chosen for score in SCORES]
     return {
         "platforms": [name for name, _ in classes],
         "scores": [score for _, score in classes],
     }
 
 
-def _running(rule: JobRule) -> Values:
+def _running(rule: JobRule, platforms: Collection[PlatformName]) -> Values:
     # More than may run are shown too, in case the maximum was lowered.
     values = {"status": JobStatus.RUNNING.value, "limit": 10 * rule.running_max}
-    return {**classes(None), **values}
+    return {**classes(platforms), **values}
 
 
 def read_jobs(
@@ -437,10 +456,10 @@ def read_jobs(
 ) -> list[JobPosition]:
     """Read the jobs that a statement chooses; a join may have changed their order."""
     chosen = f"{SELECTED.format(jobs=statement)} ORDER BY {order}"
-    return [_standing(row) for row in connection.execute(chosen, values).fetchall()]
+    return [_position(row) for row in connection.execute(chosen, values).fetchall()]
 
 
-def _standing(row: Sequence[Any]) -> JobPosition:
+def _position(row: Sequence[Any]) -> JobPosition:
     columns = dict(zip(FIELDS, row, strict=True))
     return JobPosition(
         **{

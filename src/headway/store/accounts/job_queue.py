@@ -35,14 +35,14 @@ from headway.store.accounts.job_list import (
 # How many due jobs that the next claim will queue are read.
 REST_MAX = 2000
 
-LINES = """unnest(%(platforms)s::text[], %(scores)s::smallint[], %(after_at)s::timestamptz[],
-  %(after_id)s::uuid[]) AS line (platform, score, after_at, after_id)"""
+QUEUES = """unnest(%(platforms)s::text[], %(scores)s::smallint[], %(after_at)s::timestamptz[],
+  %(after_id)s::uuid[]) AS queue (platform, score, after_at, after_id)"""
 QUEUED = f"""
-SELECT job.* FROM {LINES}
+SELECT job.* FROM {QUEUES}
 CROSS JOIN LATERAL (
   SELECT * FROM sync_jobs
-  WHERE status = 'queued' AND platform = line.platform AND score = line.score
-    AND (next_run_at, id) > (line.after_at, line.after_id) {{until}}
+  WHERE status = 'queued' AND platform = queue.platform AND score = queue.score
+    AND (next_run_at, id) > (queue.after_at, queue.after_id) {{until}}
   ORDER BY next_run_at, id LIMIT %(limit)s) AS job
 """
 # Jobs that became due are queued by the next claim. Until then each score has an order of its own,
@@ -54,8 +54,8 @@ UNION ALL
    SELECT * FROM sync_jobs WHERE {RESTING} AND platform = ANY (%(platforms)s)
      AND next_run_at >= %(from_at)s AND next_run_at <= %(now)s
    ORDER BY next_run_at LIMIT %(rest)s) AS rest
- JOIN {LINES} ON line.platform = rest.platform AND line.score = rest.score
- WHERE (rest.next_run_at, rest.id) > (line.after_at, line.after_id))
+ JOIN {QUEUES} ON queue.platform = rest.platform AND queue.score = rest.score
+ WHERE (rest.next_run_at, rest.id) > (queue.after_at, queue.after_id))
 """
 COMING = f"""
 ({QUEUED.format(until="")})
@@ -66,23 +66,23 @@ UNION ALL
 """
 # All jobs up to the mark: a bounded count.
 UP_TO = f"""
-SELECT (SELECT count(*) FROM (SELECT FROM {LINES} CROSS JOIN LATERAL (
+SELECT (SELECT count(*) FROM (SELECT FROM {QUEUES} CROSS JOIN LATERAL (
     SELECT FROM sync_jobs
-    WHERE status = 'queued' AND platform = line.platform AND score = line.score
-      AND (next_run_at, id) <= (line.after_at, line.after_id) AND next_run_at <= %(until)s
+    WHERE status = 'queued' AND platform = queue.platform AND score = queue.score
+      AND (next_run_at, id) <= (queue.after_at, queue.after_id) AND next_run_at <= %(until)s
     LIMIT %(most)s) AS job LIMIT %(most)s) AS queued)
   + (SELECT count(*) FROM (SELECT FROM (
     SELECT * FROM sync_jobs WHERE {RESTING} AND next_run_at <= %(until)s
     ORDER BY next_run_at LIMIT %(most)s) AS rest
-  JOIN {LINES} ON line.platform = rest.platform AND line.score = rest.score
-  WHERE (rest.next_run_at, rest.id) <= (line.after_at, line.after_id)) AS resting)
+  JOIN {QUEUES} ON queue.platform = rest.platform AND queue.score = rest.score
+  WHERE (rest.next_run_at, rest.id) <= (queue.after_at, queue.after_id)) AS resting)
 """
 
 
 def queue(
     connection: Connection,
     now: datetime,
-    line: JobQueueState,
+    state: JobQueueState,
     *,
     platform: PlatformName | None = None,
     limit: int,
@@ -92,36 +92,36 @@ def queue(
 
     If very many are due, only those that have been due longest are read.
     """
-    lines = classes(platform)
+    queues = classes(state.platforms, platform)
     views: list[JobView] = []
     if after is None or not after.is_coming(now):
-        values = _values(lines, due_starts(after, line.ageing), now, limit)
+        values = _values(queues, due_starts(after, state.ageing), now, limit)
         due = read_jobs(connection, DUE, values)
-        due.sort(key=lambda job: due_order(job, line.ageing))
-        ahead = 0 if after is None else up_to(connection, now, line, after, platform=platform)
+        due.sort(key=lambda job: due_order(job, state.ageing))
+        ahead = 0 if after is None else up_to(connection, now, state, after, platform=platform)
         views = [
-            view(replace(position, ahead_count=ahead + number), line, now)
+            view(replace(position, ahead_count=ahead + number), state, now)
             for number, position in enumerate(due[:limit])
         ]
     if len(views) < limit:
-        coming = read_jobs(connection, COMING, _coming_values(lines, after, now, limit))
+        coming = read_jobs(connection, COMING, _coming_values(queues, after, now, limit))
         coming.sort(key=lambda job: coming_order(job, now))
-        views += [view(job, line, now) for job in coming[: limit - len(views)]]
+        views += [view(job, state, now) for job in coming[: limit - len(views)]]
     return views
 
 
 def up_to(
     connection: Connection,
     now: datetime,
-    line: JobQueueState,
+    state: JobQueueState,
     mark: JobMark,
     *,
     platform: PlatformName | None = None,
 ) -> int:
     """Count the jobs in the queue up to and including one; up to a bound."""
     is_coming = mark.is_coming(now)
-    bounds = coming_starts(mark) if is_coming else due_starts(mark, line.ageing)
-    values = _values(classes(platform), bounds, now, 0)
+    bounds = coming_starts(mark) if is_coming else due_starts(mark, state.ageing)
+    values = _values(classes(state.platforms, platform), bounds, now, 0)
     row = connection.execute(
         UP_TO, {**values, "until": mark.due_at if is_coming else now, "most": COUNT_MAX}
     ).fetchone()
@@ -130,22 +130,22 @@ def up_to(
 
 
 def _coming_values(
-    lines: dict[str, Any], after: JobMark | None, now: datetime, limit: int
+    queues: dict[str, Any], after: JobMark | None, now: datetime, limit: int
 ) -> dict[str, Any]:
     """Return where the coming jobs go on: after the mark, or with the first that is not due."""
     if after is None or not after.is_coming(now):
         bounds, minus, id_ = from_start(now, LAST_ID), 0, LAST_ID
     else:
         bounds, minus, id_ = coming_starts(after), -after.score, after.id
-    return {**_values(lines, bounds, now, limit), "minus": minus, "from_id": id_}
+    return {**_values(queues, bounds, now, limit), "minus": minus, "from_id": id_}
 
 
 def _values(
-    lines: dict[str, Any], bounds: dict[int, QueueStart], now: datetime, limit: int
+    queues: dict[str, Any], bounds: dict[int, QueueStart], now: datetime, limit: int
 ) -> dict[str, Any]:
-    starts = [bounds[score] for score in lines["scores"]]
+    starts = [bounds[score] for score in queues["scores"]]
     return {
-        **lines,
+        **queues,
         "after_at": [start.at for start in starts],
         "after_id": [start.id for start in starts],
         "from_at": min(start.at for start in starts),

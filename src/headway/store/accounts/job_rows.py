@@ -5,7 +5,7 @@ the commit of a page does; commands on one seller are serialized by a lock.
 """
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from psycopg import Connection
 
 from headway.core.accounts.claims import SCORES_BY_TIER
-from headway.core.accounts.jobs import BACKFILLED, KINDS, Account, JobType, Tier
+from headway.core.accounts.jobs import BACKFILLED, Account, DataKind, JobType, Tier
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConflictError, NotFoundError
 from headway.store.pool import Pool, guarded
@@ -90,7 +90,7 @@ WITH ours AS (
   UPDATE sync_jobs AS job SET status = 'queued', next_run_at = least(next_run_at, %(now)s),
     wait_reason = '', updated_at = %(now)s
   FROM ours WHERE job.id = ours.id RETURNING job.id, job.user_id
-), told AS (
+), noted AS (
   INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_value, created_at)
   SELECT user_id, id, %(now)s, 'job_woken', '{"by": "a person"}', %(now)s FROM due
 )
@@ -147,9 +147,10 @@ def resume(connection: Connection[Any], account: Account, *, now: datetime) -> N
     )
 
 
-def enlist(connection: Connection[Any], account: Account, *, now: datetime) -> None:
-    """Give a connected account the jobs it lacks."""
-    kinds = KINDS[account.platform]
+def enlist(
+    connection: Connection[Any], account: Account, kinds: Sequence[DataKind], *, now: datetime
+) -> None:
+    """Give a connected account the jobs it lacks: for each of these kinds."""
     jobs = [(kind, JobType.INCREMENTAL) for kind in kinds]
     jobs += [(kind, JobType.BACKFILL) for kind in kinds if kind in BACKFILLED]
     values = {

@@ -5,7 +5,7 @@ Every end of a claim leaves an event, in the same transaction.
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import product
@@ -15,8 +15,8 @@ from psycopg import Connection, DataError
 
 from headway.core.accounts.claims import SCORES_BY_TIER, closed_to, event_of, type_after
 from headway.core.accounts.jobs import (
-    KINDS,
     Account,
+    DataKind,
     Ending,
     Job,
     JobRule,
@@ -81,12 +81,21 @@ UPDATE sync_jobs SET next_run_at = greatest(%(now)s, started_at + %(span)s), upd
 WHERE platform = %(platform)s AND tier = %(tier)s AND kind = %(kind)s AND status = 'completed'
   AND NOT is_backfill AND next_run_at > greatest(%(now)s, started_at + %(span)s) + %(slack)s
 """
+POSTPONE = """
+UPDATE sync_jobs SET next_run_at = %(until)s, wait_reason = %(reason)s, updated_at = %(now)s
+WHERE account_id = %(account_id)s AND status IN ('queued', 'completed', 'failed')
+  AND next_run_at < %(until)s
+"""
 RELAX_SLACK = timedelta(minutes=5)
 FORGET_BUDGETS = "DELETE FROM rate_budgets WHERE hour < %s"
 
 
 class Jobs:
-    """Table `sync_jobs` behind the engine's port; `days` names the quota of a platform's day."""
+    """Table `sync_jobs` behind the engine's port.
+
+    `kinds` are the kinds of jobs of each platform whose jobs can run; `days` names the quota of a
+    platform's day.
+    """
 
     def __init__(
         self,
@@ -94,12 +103,14 @@ class Jobs:
         limiter: PostgresLimiter,
         rule: JobRule,
         *,
+        kinds: Mapping[PlatformName, Sequence[DataKind]],
         days: Mapping[PlatformName, str] | None = None,
         demand: DayDemand | None = None,
     ) -> None:
         self._pool = pool
         self._limiter = limiter
         self._rule = rule
+        self._kinds = kinds
         self._days = days or {}
         self._demand = demand or DayDemand(pool, rule)
         self._plans: dict[str, DayPlan] = {}
@@ -117,7 +128,7 @@ class Jobs:
     ) -> list[Claimed]:
         """Lease several jobs, best first, in one transaction."""
         with guarded(), self._pool.connection() as connection:
-            if not is_any_due(connection, now, without):
+            if not is_any_due(connection, now, self._kinds, without):
                 return []
         self._limiter.create(tuple(self._days.values()))
         demand = {platform: self._demand.calls_per_day(platform, now) for platform in self._days}
@@ -130,6 +141,7 @@ class Jobs:
                 demand=demand,
                 now=now,
                 owner=owner,
+                platforms=self._kinds,
                 closed=closed_to(without),
             )
             taken = claim.take(limit)
@@ -139,7 +151,7 @@ class Jobs:
     def due_places(self, now: datetime, *, limit: int) -> dict[PlatformName, tuple[int, int]]:
         """Return how many jobs of each platform are due, up to a limit, and how many run."""
         with guarded(), self._pool.connection() as connection:
-            return due_places(connection, now, limit=limit)
+            return due_places(connection, now, self._kinds, limit=limit)
 
     def keep(self, job: Job, *, now: datetime) -> bool:
         """Renew the lease of a claimed job; return False if the lease was lost."""
@@ -165,6 +177,7 @@ class Jobs:
             "fence": job.fence,
             "cursor": json.dumps(step.cursor),
             "calls": calls,
+            "is_progress": step.is_progress,
             "lease_until": now + self._rule.lease,
             "now": now,
         }
@@ -183,7 +196,11 @@ class Jobs:
             raise
         run_calls, is_paused = row
         return replace(
-            job, cursor=step.cursor, retry_count=0, run_calls=run_calls, is_paused=is_paused
+            job,
+            cursor=step.cursor,
+            retry_count=0 if step.is_progress else job.retry_count,
+            run_calls=run_calls,
+            is_paused=is_paused,
         )
 
     def settle(
@@ -215,11 +232,11 @@ class Jobs:
         count = 0
         for platform, key in self._days.items():
             limit = self._limiter.status(key).gauges[0].limit
-            plan = DayPlan(limit=limit, wanted=self._demand.calls_per_day(platform, now))
-            for tier, kind in product(Tier, KINDS[platform]):
+            plan = DayPlan(limit=limit, demand=self._demand.calls_per_day(platform, now))
+            for tier, kind in product(Tier, self._kinds[platform]):
                 stretch = plan.stretch(share_of(tier, JobType.INCREMENTAL))
                 values = {
-                    "platform": platform.value,
+                    "platform": platform,
                     "tier": tier.value,
                     "kind": kind.value,
                     "span": stretched(tier, kind, self._rule, stretch),
@@ -229,6 +246,12 @@ class Jobs:
                 with guarded(), self._pool.connection() as connection:
                     count += connection.execute(RELAX, values).rowcount
         return count
+
+    def postpone(self, account: Account, until: datetime, reason: str, *, now: datetime) -> int:
+        """Let no waiting job of an account run before then; return how many have to wait."""
+        values = {"account_id": account.id, "until": until, "reason": reason, "now": now}
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(POSTPONE, values).rowcount
 
     def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
         """Return open orders that were not read since then, the longest ago first."""
@@ -268,7 +291,7 @@ class Jobs:
             return
         platform = job.account.platform
         values = {
-            "limit_key": self._days.get(platform, platform.value),
+            "limit_key": self._days.get(platform, platform),
             "platform": platform,
             "hour": now.replace(minute=0, second=0, microsecond=0),
             "tier": job.tier,

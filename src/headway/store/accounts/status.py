@@ -25,7 +25,7 @@ from headway.store.accounts.job_list import (
     of_account,
     of_seller,
     of_status,
-    read_line,
+    read_queue_state,
 )
 from headway.store.accounts.job_queue import queue, up_to
 from headway.store.limits.day_demand import DayDemand
@@ -97,6 +97,15 @@ WHERE %(user_id)s::text IS NULL OR user_id = %(user_id)s
 ORDER BY created_at DESC, id LIMIT %(limit)s
 """
 
+# Older calls count less, as in sync_jobs.day_calls.
+TOP_ACCOUNT = """
+SELECT account.user_id || ' ' || account.shop, sum(job.day_calls
+  * exp(-greatest(0, extract(epoch FROM %(now)s - job.day_calls_at)::float) / 86400)) AS calls
+FROM sync_jobs AS job JOIN connected_accounts AS account ON account.id = job.account_id
+WHERE job.platform = %(platform)s AND job.day_calls_at IS NOT NULL
+GROUP BY account.id ORDER BY calls DESC, account.id LIMIT 1
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountView:
@@ -164,25 +173,26 @@ def accounts_status(
     now: datetime,
     *,
     rule: JobRule,
+    platforms: Collection[PlatformName],
     days: Mapping[PlatformName, Resource],
     demand: DayDemand,
 ) -> AccountsStatus:
-    """Read the status of all accounts; `days` are the platforms with a daily quota."""
+    """Read the status of all accounts; `platforms` can be read, `days` are their daily quotas."""
     budgets = read_budgets(connection, now, days, demand)
-    line = read_line(connection, now, rule=rule, budgets=budgets)
+    state = read_queue_state(connection, now, rule=rule, platforms=platforms, budgets=budgets)
     accounts = read_accounts(connection, limit=ACCOUNTS_SHOWN)
-    due_count, dead_count = counts(connection, now)
+    due_count, dead_count = counts(connection, now, platforms)
     return AccountsStatus(
         accounts=accounts,
         accounts_count=count_accounts(connection),
         sellers=read_sellers(connection, now, {account.user_id for account in accounts}, rule=rule),
         running=tuple(
-            of_status(connection, now, line, JobStatus.RUNNING, limit=2 * rule.running_max)
+            of_status(connection, now, state, JobStatus.RUNNING, limit=2 * rule.running_max)
         ),
         running_max=rule.running_max,
-        queue=tuple(queue(connection, now, line, limit=JOBS_SHOWN)),
+        queue=tuple(queue(connection, now, state, limit=JOBS_SHOWN)),
         due_count=due_count,
-        dead=tuple(of_status(connection, now, line, JobStatus.DEAD, limit=STOPPED_SHOWN)),
+        dead=tuple(of_status(connection, now, state, JobStatus.DEAD, limit=STOPPED_SHOWN)),
         dead_count=dead_count,
         budgets=budgets,
         notices=_notices(connection),
@@ -195,14 +205,14 @@ def seller_status(
     user_id: SellerId,
     *,
     rule: JobRule,
+    platforms: Collection[PlatformName],
     days: Mapping[PlatformName, Resource],
     demand: DayDemand,
 ) -> AccountsStatus:
     """Read the status of one seller's accounts; sellers do not see the platforms' days."""
-    line = read_line(
-        connection, now, rule=rule, budgets=read_budgets(connection, now, days, demand)
-    )
-    jobs = of_seller(connection, now, line, user_id)
+    budgets = read_budgets(connection, now, days, demand)
+    state = read_queue_state(connection, now, rule=rule, platforms=platforms, budgets=budgets)
+    jobs = of_seller(connection, now, state, user_id)
     waiting = [job for job in jobs if job.due_at and job.status is not JobStatus.RUNNING]
     dead = [job for job in jobs if job.status is JobStatus.DEAD]
     return AccountsStatus(
@@ -251,7 +261,7 @@ def _after(cursor: str | None) -> tuple[dict[str, str], dict[str, str]]:
         return {"lost": "", "connected": ""}, {}
     name, is_connected, user_id, platform = cursors.decode(cursor, str, int, str, str)
     if name != MARK:
-        raise InvalidError(cursors.STRANGE)
+        raise InvalidError(cursors.INVALID)
     values = {"after_user": user_id, "after_platform": platform}
     if is_connected:
         return {"lost": NONE, "connected": AFTER}, values
@@ -307,25 +317,39 @@ class AccountQueries:
         rule: JobRule,
         days: Mapping[PlatformName, Resource],
         demand: DayDemand,
+        *,
+        platforms: Collection[PlatformName],
     ) -> None:
         self._demand = demand
         self._pool = pool
         self._rule = rule
         self._days = days
+        self._platforms = platforms
 
     def over(self, pool: Pool) -> "AccountQueries":
         """Return the same queries over another pool, such as one with tenant isolation."""
-        return AccountQueries(pool, self._rule, self._days, self._demand)
+        return AccountQueries(pool, self._rule, self._days, self._demand, platforms=self._platforms)
 
     def status(self, now: datetime, *, user_id: SellerId | None = None) -> AccountsStatus:
         """Return everything the first page shows, of all sellers or of one."""
         with guarded(), self._pool.connection() as connection:
             if user_id is None:
                 return accounts_status(
-                    connection, now, rule=self._rule, days=self._days, demand=self._demand
+                    connection,
+                    now,
+                    rule=self._rule,
+                    platforms=self._platforms,
+                    days=self._days,
+                    demand=self._demand,
                 )
             return seller_status(
-                connection, now, user_id, rule=self._rule, days=self._days, demand=self._demand
+                connection,
+                now,
+                user_id,
+                rule=self._rule,
+                platforms=self._platforms,
+                days=self._days,
+                demand=self._demand,
             )
 
     def accounts(
@@ -360,22 +384,22 @@ class AccountQueries:
         """Return jobs in the order in which they run: all, or one seller's, or of one status."""
         after = mark_of(cursor)
         with guarded(), self._pool.connection() as connection:
-            line = self._line(connection, now)
+            state = self._queue_state(connection, now)
             if user_id is not None:
-                views = of_seller(connection, now, line, user_id, platform=platform)
+                views = of_seller(connection, now, state, user_id, platform=platform)
                 return [job for job in _rest(views, after) if status in {None, job.status}][:limit]
             if status is not None:
                 return of_status(
-                    connection, now, line, status, platform=platform, limit=limit, after=after
+                    connection, now, state, status, platform=platform, limit=limit, after=after
                 )
-            return queue(connection, now, line, platform=platform, limit=limit, after=after)
+            return queue(connection, now, state, platform=platform, limit=limit, after=after)
 
     def places(self, now: datetime, jobs: Sequence[JobView]) -> list[int]:
         """Return the place of each job in the whole queue, up to a bound."""
         marks = [mark_of(job.cursor) for job in jobs]
         with guarded(), self._pool.connection() as connection:
-            line = self._line(connection, now)
-            return [up_to(connection, now, line, mark) for mark in marks if mark is not None]
+            state = self._queue_state(connection, now)
+            return [up_to(connection, now, state, mark) for mark in marks if mark is not None]
 
     def of_account(
         self, now: datetime, account_id: str, *, user_id: SellerId | None = None
@@ -387,18 +411,26 @@ class AccountQueries:
             values = {"id": account_id, "user_id": user_id}
             if connection.execute(ACCOUNT_EXISTS, values).fetchone() is None:
                 return None
-            return of_account(connection, now, self._line(connection, now), account_id)
+            return of_account(connection, now, self._queue_state(connection, now), account_id)
 
     def job(self, now: datetime, name: str) -> JobView | None:
         """Return a job by its id or as `seller/platform/kind`; None if there is none."""
         with guarded(), self._pool.connection() as connection:
-            return find(connection, now, self._line(connection, now), name)
+            return find(connection, now, self._queue_state(connection, now), name)
 
     def budgets(self, now: datetime) -> tuple[Budget, ...]:
         """Return the day of each platform that has a quota."""
         with guarded(), self._pool.connection() as connection:
             return read_budgets(connection, now, self._days, self._demand)
 
-    def _line(self, connection: Connection, now: datetime) -> JobQueueState:
+    def top_account(self, now: datetime, platform: PlatformName) -> tuple[str, float]:
+        """Return the seller and shop that made most calls of the last day, and how many."""
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(TOP_ACCOUNT, {"platform": platform, "now": now}).fetchone()
+        return ("", 0.0) if row is None else (row[0], row[1])
+
+    def _queue_state(self, connection: Connection, now: datetime) -> JobQueueState:
         budgets = read_budgets(connection, now, self._days, self._demand)
-        return read_line(connection, now, rule=self._rule, budgets=budgets)
+        return read_queue_state(
+            connection, now, rule=self._rule, platforms=self._platforms, budgets=budgets
+        )

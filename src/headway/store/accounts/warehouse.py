@@ -61,7 +61,7 @@ def write(
     owner: Values = {
         "account_id": account.id,
         "user_id": account.user_id,
-        "platform": account.platform.value,
+        "platform": account.platform,
         "now": now,
     }
     if connection.execute(sql.IS_OURS, owner).fetchone() is None:

@@ -12,7 +12,7 @@ from typing import Any
 from psycopg import Connection
 
 from headway.core.accounts.jobs import Account, JobStatus, JobType
-from headway.core.accounts.webhooks import REASONS, Webhook, WebhookEffect
+from headway.core.accounts.webhooks import Webhook, WebhookEffect
 from headway.store.accounts.connections import disconnect
 from headway.store.accounts.job_rows import lock_seller
 from headway.store.pool import Pool, guarded
@@ -35,13 +35,14 @@ ON CONFLICT DO NOTHING
 # The job's row is locked even if nothing is left to change: a later claim then sees this delivery,
 # and an earlier one is marked. A failed job keeps its backoff, and goes first when that is over:
 # else a burst would use up all its retries. A run in progress may be past what changed: another
-# follows it.
+# follows it. After many such runs the job waits until `wake_from`, and reads all of them together.
 WAKE = f"""
 WITH job AS (
   SELECT id, user_id, status, is_late,
     CASE WHEN is_late AND woken_at IS NULL THEN false WHEN status = '{JobStatus.RUNNING}' THEN true
       ELSE job_type = '{JobType.WEBHOOK}' AND status <> '{JobStatus.COMPLETED}'
-        AND (next_run_at <= %(now)s OR status = '{JobStatus.FAILED}') END AS is_awake
+        AND (next_run_at <= greatest(%(now)s, wake_from) OR status = '{JobStatus.FAILED}')
+    END AS is_awake
   FROM sync_jobs
   CROSS JOIN LATERAL (SELECT status = '{JobStatus.RUNNING}' OR cursor ? 'run' AS is_late) AS run
   WHERE account_id = %(account_id)s AND kind = %(kind)s AND NOT is_backfill AND status IN
@@ -54,7 +55,9 @@ WITH job AS (
     status = CASE sync_jobs.status WHEN '{JobStatus.COMPLETED}' THEN '{JobStatus.QUEUED}'
       ELSE sync_jobs.status END,
     next_run_at = CASE WHEN sync_jobs.status IN ('{JobStatus.RUNNING}', '{JobStatus.FAILED}')
-      THEN next_run_at ELSE least(next_run_at, %(now)s) END,
+      THEN next_run_at ELSE least(next_run_at, greatest(%(now)s, wake_from)) END,
+    wait_reason = CASE WHEN wake_from > %(now)s THEN 'many webhooks: one run reads them together'
+      ELSE wait_reason END,
     woken_at = CASE WHEN is_late THEN %(now)s ELSE woken_at END,
     updated_at = %(now)s
   FROM job WHERE sync_jobs.id = job.id AND NOT is_awake
@@ -137,7 +140,7 @@ def _act(
     if hook.effect is WebhookEffect.WAKE:
         connection.execute(WAKE, values)
     elif hook.effect is WebhookEffect.DISCONNECT:
-        disconnect(connection, account, REASONS[hook.platform], now=values["now"])
+        disconnect(connection, account, hook.reason, now=values["now"])
     elif hook.effect in {WebhookEffect.REDACT_CUSTOMER, WebhookEffect.REDACT_SHOP}:
         connection.execute(REDACT, values)
         connection.execute(REDACT_RAW, values)

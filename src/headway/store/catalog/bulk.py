@@ -4,11 +4,11 @@ The rows are those of `push_intent` with the kind 'bulk'; a shop has at most one
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Sequence
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from headway.core.catalog.listings import Sku
 from headway.core.catalog.storefront import (
@@ -16,15 +16,15 @@ from headway.core.catalog.storefront import (
     BulkProgress,
     Change,
     Intent,
-    Phase,
     PriceWrite,
     PushLease,
-    UploadTarget,
 )
-from headway.store.catalog.changes import CHANGES, read_changes
+from headway.store.catalog.changes import CHANGES, read_change
 from headway.store.pause_sql import is_listing_paused
-from headway.store.pool import Pool, guarded
+from headway.store.queries import Queries
 
+PROGRESS: TypeAdapter[BulkProgress] = TypeAdapter(BulkProgress)
+WRITES_OF: TypeAdapter[list[PriceWrite]] = TypeAdapter(list[PriceWrite])
 OPEN_BULK = """
 SELECT id::text, skus, created_at, progress FROM push_intent
 WHERE account_id = %(id)s AND state = 'open' AND kind = 'bulk'
@@ -58,9 +58,10 @@ WITH ours AS (
   WHERE row.sku = ANY (%(asleep)s::text[]) ORDER BY row.sku FOR UPDATE OF row
 ), slept AS (
   UPDATE listing_state AS row SET push_at = %(until)s
-  FROM ours, listed JOIN unnest(%(asleep)s::text[], %(versions)s::bigint[]) AS told(sku, version)
+  FROM ours, listed JOIN unnest(%(asleep)s::text[], %(versions)s::bigint[]) AS sleeper(sku, version)
     USING (sku)
-  WHERE row.user_id = ours.user_id AND row.sku = told.sku AND row.desired_version = told.version
+  WHERE row.user_id = ours.user_id AND row.sku = sleeper.sku
+    AND row.desired_version = sleeper.version
 )
 SELECT count(*) FROM ours
 """
@@ -72,24 +73,18 @@ WHERE row.id = %(intent)s AND row.state = 'open' AND account.id = %(id)s
 """
 
 
-class Bulks:
+class Bulks(Queries):
     """The bulk intents of `push_intent` behind the engine's port."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
 
     def count(self, push_lease: PushLease, *, now: datetime, limit: int) -> int:
         """Count the listings of this shop that are due, up to a limit."""
         values = {"user_id": push_lease.shop.user_id, "now": now, "limit": limit}
-        with guarded(), self._pool.connection() as connection:
-            row = connection.execute(COUNT, values).fetchone()
-        return int(row[0]) if row else 0
+        return int(self._one(COUNT, values)[0])
 
     def waiting(self, push_lease: PushLease, *, now: datetime, limit: int) -> list[Change]:
         """Return the listings of this shop whose price is due to be written, oldest first."""
         values = {"user_id": push_lease.shop.user_id, "now": now, "limit": limit}
-        with guarded(), self._pool.connection() as connection:
-            return read_changes(connection, WAITING, values)
+        return self._read(read_change, WAITING, values)
 
     def intend(
         self,
@@ -112,8 +107,7 @@ class Bulks:
             "until": until,
             "now": now,
         }
-        with guarded(), self._pool.connection() as connection:
-            return connection.execute(INTEND, values).fetchone() == (1,)
+        return self._first(INTEND, values) == (1,)
 
     def note(self, push_lease: PushLease, bulk: BulkIntent) -> bool:
         """Store the progress before a call; return False if the push lease was lost."""
@@ -123,20 +117,17 @@ class Bulks:
             "intent": bulk.id,
             "progress": json.dumps(plain_progress(bulk.progress)),
         }
-        with guarded(), self._pool.connection() as connection:
-            return connection.execute(NOTE, values).rowcount == 1
+        return self._write(NOTE, values) == 1
 
     def writes(self, bulk: BulkIntent) -> list[PriceWrite]:
         """Return all writes of a bulk intent, in the order of its lines."""
-        with guarded(), self._pool.connection() as connection:
-            row = connection.execute(WRITES, {"intent": bulk.id}).fetchone()
-        return [_write(write) for write in row[0]] if row else []
+        row = self._first(WRITES, {"intent": bulk.id})
+        return WRITES_OF.validate_python(row[0]) if row else []
 
     def changes(self, push_lease: PushLease, skus: Collection[Sku]) -> list[Change]:
         """Return these listings of the shop as they are now."""
         values = {"user_id": push_lease.shop.user_id, "skus": list(skus)}
-        with guarded(), self._pool.connection() as connection:
-            return read_changes(connection, OF, values)
+        return self._read(read_change, OF, values)
 
 
 def read_bulk(row: Sequence[Any] | None) -> BulkIntent | None:
@@ -145,36 +136,14 @@ def read_bulk(row: Sequence[Any] | None) -> BulkIntent | None:
         return None
     id_, skus, created_at, progress = row
     return BulkIntent(
-        id=id_, skus=frozenset(skus), created_at=created_at, progress=_progress(progress or {})
+        id=id_,
+        skus=frozenset(skus),
+        created_at=created_at,
+        progress=PROGRESS.validate_python(progress or {}),
     )
 
 
 def plain_progress(progress: BulkProgress) -> dict[str, Any]:
     """Return the progress of a bulk operation in the form of the column."""
-    return {
-        name: value.isoformat() if isinstance(value, datetime) else value
-        for name, value in asdict(progress).items()
-        if value
-    }
-
-
-def _progress(stored: Mapping[str, Any]) -> BulkProgress:
-    target = stored.get("target")
-    place = target and UploadTarget(
-        url=target["url"], parameters=tuple((name, value) for name, value in target["parameters"])
-    )
-    instants = {
-        name: datetime.fromisoformat(stored[name])
-        for name in ("asked_at", "poll_at")
-        if name in stored
-    }
-    phase = Phase(stored.get("phase", Phase.NEW))
-    return BulkProgress(**{**stored, **instants, "phase": phase, "target": place})
-
-
-def _write(stored: Mapping[str, Any]) -> PriceWrite:
-    numbers = {
-        name: None if stored[name] is None else Decimal(stored[name])
-        for name in ("price", "compare_at", "cost")
-    }
-    return PriceWrite(**{**stored, **numbers})
+    stored: dict[str, Any] = PROGRESS.dump_python(progress, mode="json", exclude_none=True)
+    return stored

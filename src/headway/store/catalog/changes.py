@@ -1,58 +1,40 @@
 """Read the listings to push: desired and applied state, and their ids in the shop."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from psycopg import Connection
+from headway.core.catalog.storefront import Change, Draft, Gid, Ids, ProductStatus
+from headway.store.sql_files import read_sql
 
-from headway.core.catalog.listings import SellerId, Sku
-from headway.core.catalog.storefront import Change, Draft, Ids, ProductStatus
-
-CHANGES = """
-SELECT state.user_id, state.sku, coalesce(product.shop_sku, staging.shop_sku, state.sku),
-  state.desired, state.desired_version, state.applied,
-  product.shopify_product_id, product.shopify_variant_id, product.shopify_inventory_item_id,
-  product.status, product.former_status, product.variants_count, state.push_failures,
-  coalesce(state.push_error, ''), state.applied_version = 0 AND state.applied_at IS NULL,
-  CASE WHEN product.sku IS NULL THEN (SELECT other.sku FROM product AS other
-    WHERE other.user_id = state.user_id
-      AND other.shop_sku = coalesce(staging.shop_sku, state.sku)) END,
-  CASE staging.status WHEN 'normalized' THEN staging.title END, staging.description,
-  staging.vendor
-FROM listing_state AS state LEFT JOIN product USING (user_id, sku)
-LEFT JOIN product_staging AS staging USING (user_id, sku)
-WHERE state.user_id = %(user_id)s AND state.desired IS NOT NULL
-"""
+DUE = read_sql("catalog", "push_due")
+CHANGES = DUE.partition("  AND state.push_at")[0]
 
 
-def read_changes(
-    connection: Connection[tuple[Any, ...]], statement: str, values: Mapping[str, Any]
-) -> list[Change]:
-    """Return the listings that a statement made of `CHANGES` finds."""
-    return [_change(row) for row in connection.execute(statement, values)]
-
-
-def _change(row: Sequence[Any]) -> Change:
-    (user_id, sku, shop_sku, desired, version, applied, product, variant, item, status, former,
-     variants_count, failures, error, is_first, rival, title, description,
-     vendor) = row  # fmt: skip
-    has_ids = product is not None and variant is not None and item is not None
+def read_change(
+    *,
+    shop_sku: str,
+    product_id: Gid | None,
+    variant_id: Gid | None,
+    item_id: Gid | None,
+    status: str | None,
+    former_status: str | None,
+    title: str | None,
+    description: str,
+    vendor: str,
+    suspicion: dict[str, int] | None,
+    **columns: Any,  # noqa: ANN401 - the other columns of `CHANGES`
+) -> Change:
+    """Return a listing to push; only a listing that is not in the shop yet has a draft."""
+    ids = draft = None
+    if product_id is not None and variant_id is not None and item_id is not None:
+        ids = Ids(product=product_id, variant=variant_id, item=item_id)
+    if title is not None:
+        draft = Draft(shop_sku=shop_sku, title=title, description=description, vendor=vendor)
     return Change(
-        user_id=SellerId(user_id),
-        sku=Sku(sku),
         shop_sku=shop_sku,
-        desired=desired,
-        desired_version=version,
-        applied=applied,
-        ids=Ids(product=product, variant=variant, item=item) if has_ids else None,
-        status=status and ProductStatus(status),
-        former_status=former and ProductStatus(former),
-        variants_count=variants_count,
-        failures=failures,
-        error=error,
-        is_first=is_first,
-        rival=rival and Sku(rival),
-        draft=None
-        if title is None
-        else Draft(shop_sku=shop_sku, title=title, description=description, vendor=vendor),
+        ids=ids,
+        status=None if status is None else ProductStatus(status),
+        former_status=None if former_status is None else ProductStatus(former_status),
+        draft=draft,
+        suspicion=suspicion or {},
+        **columns,
     )

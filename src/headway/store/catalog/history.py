@@ -4,20 +4,25 @@ A page is a short range of an index. An export goes through any number of events
 statement of its own, so that it holds neither memory nor a transaction, however slow its reader.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from psycopg.rows import class_row
-
 from headway.core.catalog.listings import LimitKey, SellerId, Sku
+from headway.core.catalog.price_history import (
+    OBSERVATIONS,
+    SHOWN,
+    SeriesPoint,
+    price_series,
+    thin,
+)
 from headway.errors import InvalidError
 from headway.store import cursors
 from headway.store.pool import Pool, guarded
-from headway.store.status import RecentCall, call_of
+from headway.store.queries import Queries
+from headway.store.status import CALL_COLUMNS, RecentCall
 
 LIMIT = 50
 LIMIT_MAX = 200
@@ -50,29 +55,26 @@ ORDER BY sync_timestamp DESC, id DESC LIMIT %(most)s
 """
 BEFORE = """
 SELECT last.sync_timestamp, last.event_type, last.new_value
-FROM unnest(%(kinds)s::text[]) AS asked(kind) CROSS JOIN LATERAL (
+FROM unnest(%(kinds)s::text[]) AS requested(kind) CROSS JOIN LATERAL (
   SELECT sync_timestamp, event_type, new_value, id FROM sync_audit_log
-  WHERE sku = %(sku)s AND user_id = %(seller)s AND event_type = asked.kind
+  WHERE sku = %(sku)s AND user_id = %(seller)s AND event_type = requested.kind
     AND sync_timestamp < %(since)s
   ORDER BY sync_timestamp DESC, id DESC LIMIT 1) AS last
 ORDER BY last.sync_timestamp, last.id
 """
-READS = """
-SELECT begun_at, finished_at, status, coalesce(result, ''), http_status,
-  coalesce(cardinality(skus), 0), coalesce(seats_paid, 0)
-FROM unnest(%(keys)s::text[]) AS asked(limit_key)
+READS = f"""
+SELECT {CALL_COLUMNS}
+FROM unnest(%(keys)s::text[]) AS requested(limit_key)
 CROSS JOIN LATERAL (SELECT * FROM call_ledger
-      WHERE limit_key = asked.limit_key AND begun_at <= %(now)s AND begun_at > %(since)s
+      WHERE limit_key = requested.limit_key AND begun_at <= %(now)s AND begun_at > %(since)s
       ORDER BY begun_at DESC LIMIT %(calls)s) AS recent
 WHERE %(sku)s = ANY(skus) ORDER BY begun_at DESC LIMIT %(rows)s
 """
-OBSERVATIONS = ("first_observed", "price_changed", "cost_changed", "quantity_changed", "not_listed")
-SHOWN = ("product_published", "shopify_updated", "drift_found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEvent:
-    """One event; `actor` is who did it, None for the engine, and `call_id` the call that told it.
+    """One event; `actor` is who did it, None for the engine, and `call_id` its call.
 
     Events of the account lane name a job, or only a seller.
     """
@@ -98,22 +100,11 @@ class HistoryPage:
     next_cursor: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeriesPoint:
-    """Known from this instant on: the supplier's price and stock, and the shop's."""
-
-    at: datetime
-    supplier_price: Decimal | None = None
-    supplier_quantity: int | None = None
-    shop_price: Decimal | None = None
-    shop_quantity: int | None = None
-
-
-class HistoryQueries:
+class HistoryQueries(Queries):
     """Queries on `sync_audit_log` and `call_ledger`, for people."""
 
     def __init__(self, pool: Pool, *, chunk: int = CHUNK) -> None:
-        self._pool = pool
+        super().__init__(pool)
         self._chunk = chunk
 
     def page(
@@ -129,9 +120,7 @@ class HistoryQueries:
         limit = max(1, min(limit, LIMIT_MAX))
         query = _EventFilter(seller=seller, kinds=kinds, after=_after(cursor), is_back=True)
         values = {**query.values, "sku": sku, "rows": limit + 1}
-        with guarded(), self._pool.connection() as connection:
-            reader = connection.cursor(row_factory=class_row(HistoryEvent))
-            rows = reader.execute(PAGE.format(more=query.where), values).fetchall()
+        rows = self._read(HistoryEvent, PAGE.format(more=query.where), values)
         last = rows[limit - 1] if len(rows) > limit else None
         return HistoryPage(
             items=tuple(rows[:limit]),
@@ -160,16 +149,7 @@ class HistoryQueries:
             rows = connection.execute(CHANGES, {**values, "since": since}).fetchall()[::-1]
             begin = rows[0][0] if len(rows) == EVENTS_MAX else since
             before = connection.execute(BEFORE, {**values, "since": begin}).fetchall()
-        known = _Known()
-        for _, kind, new in before:
-            known = known.with_event(kind, new or {})
-        points = [known.at(begin)] if before else []
-        for at, kind, new in rows:
-            known = known.with_event(kind, new or {})
-            if points and points[-1].at == at:
-                points.pop()
-            points.append(known.at(at))
-        return _thinned(points, points_max)
+        return thin(price_series(rows, before=before, begin=begin), points_max)
 
     def export(
         self,
@@ -183,10 +163,8 @@ class HistoryQueries:
         """Yield every event from `since` until just before `until`, the oldest first."""
         query = _EventFilter(seller=seller, sku=sku, since=since, until=until)
         while True:
-            with guarded(), self._pool.connection() as connection:
-                reader = connection.cursor(row_factory=class_row(HistoryEvent))
-                values = {**query.values, "rows": self._chunk}
-                rows = reader.execute(SOME.format(more=query.where), values).fetchall()
+            values = {**query.values, "rows": self._chunk}
+            rows = self._read(HistoryEvent, SOME.format(more=query.where), values)
             yield from (row for row in rows if not kinds or row.kind in kinds)
             if len(rows) < self._chunk:
                 return
@@ -204,18 +182,7 @@ class HistoryQueries:
             "calls": CALLS_MAX,
             "rows": READS_SHOWN,
         }
-        with guarded(), self._pool.connection() as connection:
-            return tuple(map(call_of, connection.execute(READS, values).fetchall()))
-
-
-def series_of(events: Iterable[HistoryEvent]) -> tuple[SeriesPoint, ...]:
-    """Return price and stock over time from one seller's events of a part, the oldest first."""
-    known, points = _Known(), []
-    for event in events:
-        if event.kind in {*OBSERVATIONS, *SHOWN}:
-            known = known.with_event(event.kind, event.new or {})
-            points.append(known.at(event.at))
-    return tuple(points)
+        return tuple(self._read(RecentCall, READS, values))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,53 +227,6 @@ class _EventFilter:
         return " ".join(condition for condition, binds in known.items() if binds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """What the events up to here have shown."""
-
-    list_price: Decimal | None = None
-    net_price: Decimal | None = None
-    quantities: Mapping[str, int] | None = None
-    shop_price: Decimal | None = None
-    shop_quantities: Mapping[str, int] | None = None
-
-    def with_event(self, kind: str, new: Mapping[str, Any]) -> "_Known":
-        """Return what is known after one more event; values it does not name stay."""
-        quantities = new.get("quantities")
-        if kind in SHOWN:
-            price = _decimal(new.get("price"))
-            return replace(
-                self,
-                shop_price=self.shop_price if price is None else price,
-                shop_quantities=self.shop_quantities if quantities is None else quantities,
-            )
-        return replace(
-            self,
-            list_price=_decimal(new["list_price"]) if "list_price" in new else self.list_price,
-            net_price=_decimal(new["net_price"]) if "net_price" in new else self.net_price,
-            quantities=self.quantities if quantities is None else quantities,
-        )
-
-    def at(self, at: datetime) -> SeriesPoint:
-        """Return it as a point of the series."""
-        return SeriesPoint(
-            at=at,
-            supplier_price=self.list_price or self.net_price,
-            supplier_quantity=_sum(self.quantities),
-            shop_price=self.shop_price,
-            shop_quantity=_sum(self.shop_quantities),
-        )
-
-
-def _thinned(points: Sequence[SeriesPoint], most: int) -> tuple[SeriesPoint, ...]:
-    if len(points) <= most:
-        return tuple(points)
-    first, *rest = points
-    span = (rest[-1].at - first.at) / (most - 1)
-    last_of = {-((first.at - sample.at) // span): sample for sample in rest}
-    return (first, *last_of.values())
-
-
 def _after(cursor: str | None) -> tuple[datetime, str] | None:
     """Decode a cursor of the history; raise InvalidError if it is none."""
     if cursor is None:
@@ -317,13 +237,5 @@ def _after(cursor: str | None) -> tuple[datetime, str] | None:
     except ValueError:
         key = ""
     if name != "history" or not key:
-        raise InvalidError(cursors.STRANGE)
+        raise InvalidError(cursors.INVALID)
     return at, key
-
-
-def _decimal(text: Any) -> Decimal | None:  # noqa: ANN401 - JSON's word for a number
-    return None if text is None else Decimal(str(text))
-
-
-def _sum(quantities: Mapping[str, int] | None) -> int | None:
-    return None if quantities is None else sum(quantities.values())

@@ -21,7 +21,7 @@ class HistoryMonths:
         self._pool = pool
         self._months = months
 
-    def tend(self, now: datetime) -> int:
+    def maintain(self, now: datetime) -> int:
         """Create this month and the next, and drop old ones; return how many were dropped."""
         with guarded(), self._pool.connection() as connection, connection.transaction():
             connection.execute(MAKE, {"now": now, "next": next_month(now)})

@@ -1,12 +1,15 @@
 """Listings by state and age: counted, or sampled where there are many."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from psycopg import Connection
 
 from headway.core.catalog.listings import SellerId
-from headway.store.catalog.suppliers import LINES
+from headway.store.catalog.suppliers import overdue_count
+from headway.store.queries import Row
 from headway.store.sampling import share_of
 
 COUNT_MAX = 10_000
@@ -33,7 +36,7 @@ SELECT {AGE}, count(*), min(last_successful_sync) FILTER (WHERE consecutive_fail
     AND next_sync_at < %(late)s),
   count(*) FILTER (WHERE is_active AND NOT is_paused AND consecutive_failures > 0),
   count(*) FILTER (WHERE sync_status = 'syncing')
-FROM ({{theirs}}) AS row
+FROM ({{listings}}) AS row
 WHERE is_active OR sync_status = 'parked' GROUP BY 1
 """
 ALL_OF_THEM = """
@@ -41,18 +44,14 @@ SELECT * FROM product_sync_schedule WHERE user_id = %(seller)s ORDER BY sku LIMI
 """
 SOME_OF_THEM = """
 SELECT row.* FROM (SELECT user_id, sku FROM listing_search WHERE user_id = %(seller)s
-                   ORDER BY place LIMIT %(some)s) AS theirs
+                   ORDER BY place LIMIT %(some)s) AS listings
 CROSS JOIN LATERAL (SELECT * FROM product_sync_schedule AS row
-  WHERE row.user_id = theirs.user_id AND row.sku = theirs.sku LIMIT 1) AS row
+  WHERE row.user_id = listings.user_id AND row.sku = listings.sku LIMIT 1) AS row
 """
 SELLER_SIZE = "SELECT listing_count FROM profiles WHERE user_id = %(seller)s"
 BEHIND = f"""
 SELECT
-  (SELECT count(*) FROM (SELECT FROM {LINES} CROSS JOIN LATERAL (
-     SELECT FROM product_sync_schedule WHERE supplier = line.name AND is_active
-       AND sync_status <> 'syncing' AND NOT is_paused
-       AND priority IN ('manual', 'onboarding', 'scheduled', 'retry') AND next_sync_at < %(late)s
-     LIMIT %(most)s) AS late LIMIT %(most)s) AS overdue),
+  {overdue_count("%(late)s")},
   (SELECT count(*) FROM (SELECT FROM product_sync_schedule WHERE is_active
      AND consecutive_failures > 0 AND sync_status <> 'syncing' AND NOT is_paused
      LIMIT %(most)s) AS failing),
@@ -96,23 +95,17 @@ def count_listings(
     by_age = {age: round(count * weight) for age, count, _ in rows}
     values = {"late": now - slack, "most": COUNT_MAX}
     overdue, failing, parked, in_call = connection.execute(BEHIND, values).fetchall()[0]
-    if not is_estimate:
-        parked = by_age.get(PARKED, 0)
-    ages_h = tuple(by_age.get(age, 0) for age in range(STALE + 1))
-    counts = ListingCounts(
+    counts = _counts(
+        by_age,
         total=share.size if is_estimate else counted,
-        fresh=sum(ages_h[:STALE]),
-        stale=ages_h[STALE],
-        unread=by_age.get(UNREAD, 0),
-        parked=parked,
         failing=failing,
         overdue=overdue,
         in_call=in_call,
         is_estimate=is_estimate,
-        paused=by_age.get(PAUSED, 0),
     )
-    oldest = [read_at for age, _, read_at in rows if age >= 0 and read_at is not None]
-    return counts, ages_h, min(oldest, default=None)
+    if is_estimate:
+        counts = replace(counts, parked=parked)
+    return counts, _ages_h(by_age), _oldest(rows)
 
 
 def _seller_counts(
@@ -122,27 +115,42 @@ def _seller_counts(
     values = {"now": now, "late": now - slack, "seller": seller, **bounds}
     (listed,) = connection.execute(SELLER_SIZE, values).fetchone() or (0,)
     is_large = listed > SELLER_ALL_MAX
-    statement = SELLER_AGES.format(theirs=SOME_OF_THEM if is_large else ALL_OF_THEM)
+    statement = SELLER_AGES.format(listings=SOME_OF_THEM if is_large else ALL_OF_THEM)
     rows = connection.execute(statement, values).fetchall()
     counted = sum(row[1] for row in rows)
     weight = listed / counted if is_large and counted else 1.0
     by_age = {row[0]: round(row[1] * weight) for row in rows}
-    ages_h = tuple(by_age.get(age, 0) for age in range(STALE + 1))
     overdue, failing, in_call = (
         round(sum(row[column] for row in rows) * weight) for column in (3, 4, 5)
     )
-    total = sum(by_age.values())
-    counts = ListingCounts(
-        total=total,
+    counts = _counts(
+        by_age,
+        total=sum(by_age.values()),
+        failing=failing,
+        overdue=overdue,
+        in_call=in_call,
+        is_estimate=is_large or counted >= SELLER_ALL_MAX,
+    )
+    return counts, _ages_h(by_age), _oldest(rows)
+
+
+def _counts(by_age: Mapping[int, int], **counts: Any) -> ListingCounts:  # noqa: ANN401
+    """Return the counts by state, from the counts by age and the others."""
+    ages_h = _ages_h(by_age)
+    return ListingCounts(
         fresh=sum(ages_h[:STALE]),
         stale=ages_h[STALE],
         unread=by_age.get(UNREAD, 0),
         parked=by_age.get(PARKED, 0),
-        failing=failing,
-        overdue=overdue,
-        in_call=in_call,
         paused=by_age.get(PAUSED, 0),
-        is_estimate=is_large or counted >= SELLER_ALL_MAX,
+        **counts,
     )
-    oldest = [row[2] for row in rows if row[0] >= 0 and row[2] is not None]
-    return counts, ages_h, min(oldest, default=None)
+
+
+def _ages_h(by_age: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple(by_age.get(age, 0) for age in range(STALE + 1))
+
+
+def _oldest(rows: Sequence[Row]) -> datetime | None:
+    """Return the oldest good read of listings that do not fail."""
+    return min((row[2] for row in rows if row[0] >= 0 and row[2] is not None), default=None)

@@ -12,7 +12,8 @@ from headway.core.timetable.policies import CatalogSummary, Policy
 from headway.core.timetable.policies.policy import EMPTY, HOURS
 from headway.core.timetable.seats import URGENT
 from headway.store.pause_sql import is_listing_paused, is_seller_paused
-from headway.store.pool import Pool, guarded
+from headway.store.pool import guarded
+from headway.store.queries import Queries
 
 # One file, or one request to publish, at a time: the owner of a shop SKU must not change meanwhile,
 # nor how many listings an hour holds.
@@ -65,11 +66,8 @@ SELECT count(*) FROM (
 """
 
 
-class Listings:
+class Listings(Queries):
     """Adds rows to `product_sync_schedule`, and counts them."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
 
     def add(
         self,
@@ -89,10 +87,7 @@ class Listings:
 
     def count_skus(self) -> int:
         """Return how many SKUs take a seat; a SKU that two sellers list takes one."""
-        with guarded(), self._pool.connection() as connection:
-            row = connection.execute(COUNT_SKUS).fetchone()
-        assert row is not None
-        return int(row[0])
+        return int(self._one(COUNT_SKUS)[0])
 
 
 def enter(

@@ -41,7 +41,7 @@ class ProductState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductView:
-    """One listing: what the supplier said, what its shop shows and should show, what comes next.
+    """One listing: what the supplier quoted, what its shop shows and should show, what comes next.
 
     `shop_*` is what the shop confirmed, `desired_*` what it should show. `slot` is the time of day,
     in UTC, that a once-a-day policy gave it.
@@ -149,9 +149,9 @@ class ProductSort:
             chosen = f"SELECT * FROM ({chosen}) AS row WHERE {self.only} ORDER BY {self.sorting} LIMIT %(rows)s"  # noqa: E501
         if not self.is_schedule:
             marks = ", ".join(
-                f"found.{column}" for column in self.by if column not in ("user_id", "sku")
+                f"match.{column}" for column in self.by if column not in ("user_id", "sku")
             )
-            chosen = f"SELECT row.*, {marks} FROM ({chosen}) AS found JOIN product_sync_schedule AS row USING (user_id, sku)"  # noqa: E501
+            chosen = f"SELECT row.*, {marks} FROM ({chosen}) AS match JOIN product_sync_schedule AS row USING (user_id, sku)"  # noqa: E501
         marks = ", ".join(f"row.{name} AS mark_{number}" for number, name in enumerate(self.by))
         return VIEW.format(chosen=chosen, order=self.sorting, marks=marks)
 
@@ -203,7 +203,7 @@ ORDERS = {
 }
 MATCHES = """(SELECT *, CASE WHEN starts_with(sku_lower, %(piece)s) THEN 0 ELSE 1 END AS rank
   FROM listing_search_matches(%(piece)s, %(seller)s))"""
-MATCHED_ROWS = f"""(SELECT row.*, found.rank, found.sku_lower FROM {MATCHES} AS found
+MATCHED_ROWS = f"""(SELECT row.*, match.rank, match.sku_lower FROM {MATCHES} AS match
   JOIN product_sync_schedule AS row USING (user_id, sku))"""
 LOOKED_UP = ProductSort(
     name="found",
@@ -261,7 +261,7 @@ class ProductQueries:
         with guarded(), self._pool.connection() as connection:
             if not q:
                 return _page(connection, plain.of(seller), values, cursor, limit)
-            piece = self._search.look(connection, q, seller)
+            piece = self._search.probe_text(connection, q, seller)
             values |= {"piece": piece.text, "end": piece.end}
             order = _way(piece, plain, cursor).of(seller)
             page = _page(connection, order, values, cursor, limit)
@@ -292,7 +292,7 @@ def _way(piece: Piece, plain: ProductSort, cursor: str | None) -> ProductSort:
     for way in ways:
         if way.name == name:
             return way
-    raise InvalidError(cursors.STRANGE)
+    raise InvalidError(cursors.INVALID)
 
 
 def _page(
@@ -327,7 +327,7 @@ def _after(cursor: str | None, order: ProductSort) -> dict[str, Any]:
         return {}
     name, *parts = cursors.decode(cursor, str, *order.kinds)
     if name != order.name:
-        raise InvalidError(cursors.STRANGE)
+        raise InvalidError(cursors.INVALID)
     return {f"after_{number}": part for number, part in enumerate(parts)}
 
 

@@ -19,9 +19,11 @@ from headway.core.catalog.intake import (
     shop_sku,
 )
 from headway.core.catalog.listings import Priority, SellerId, Sku
+from headway.core.dispatch import STOREFRONT
 from headway.core.timetable.policies import Policy
 from headway.store.catalog.listings import LOCK, enter_staged
-from headway.store.pool import Pool, guarded
+from headway.store.pool import guarded
+from headway.store.queries import Queries
 
 MANY = 1000
 
@@ -111,14 +113,14 @@ HAS_OTHER_IDS = """
 # until that has expired its call may still arrive.
 END_VISITS = f"""
 UPDATE connected_accounts SET push_fence = push_fence + 1
-WHERE platform = 'shopify' AND user_id IN (
+WHERE platform = '{STOREFRONT}' AND user_id IN (
   SELECT user_id FROM arriving JOIN product USING (user_id, sku) WHERE {HAS_OTHER_IDS})
 """
 # What the shop confirmed was about another product: this one must be read and written again, and
 # its price is not ours yet.
 FORGET = f"""
 UPDATE listing_state AS state SET applied = NULL, applied_at = NULL, applied_version = 0,
-  verified_at = NULL, push_failures = 0, push_error = NULL,
+  verified_at = NULL, push_failures = 0, push_error = NULL, push_suspicion = NULL,
   push_at = CASE WHEN state.desired IS NULL THEN NULL ELSE %(now)s END
 FROM arriving JOIN product USING (user_id, sku)
 WHERE state.user_id = product.user_id AND state.sku = product.sku AND {HAS_OTHER_IDS}
@@ -165,11 +167,8 @@ ORDER BY user_id, sku LIMIT %(limit)s
 """
 
 
-class Products:
+class Products(Queries):
     """Rows of `product` that an import brings."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
 
     def take_in(
         self,
@@ -197,10 +196,7 @@ class Products:
 
     def unscheduled_count(self, *, seller: SellerId | None = None) -> int:
         """Count the products that have no schedule row."""
-        with guarded(), self._pool.connection() as connection:
-            row = connection.execute(COUNT_UNSCHEDULED, {"seller": seller}).fetchone()
-        assert row is not None, "a count always answers"
-        return int(row[0])
+        return int(self._one(COUNT_UNSCHEDULED, {"seller": seller})[0])
 
     def unscheduled(
         self, *, seller: SellerId | None = None, after: tuple[str, str] = ("", ""), limit: int
@@ -208,8 +204,7 @@ class Products:
         """Return the next products that have no schedule row, in order of seller and SKU."""
         user_id, sku = after
         values = {"seller": seller, "after_user": user_id, "after_sku": sku, "limit": limit}
-        with guarded(), self._pool.connection() as connection:
-            return connection.execute(SOME_UNSCHEDULED, values).fetchall()
+        return self._rows(SOME_UNSCHEDULED, values)
 
 
 def _stage(
@@ -232,15 +227,7 @@ def _stage(
                     row.sku,
                     row.shop_sku or shop_sku(row.sku, form),
                     row.shop_sku is not None,
-                    row.title,
-                    row.shopify_product_id,
-                    row.shopify_variant_id,
-                    row.shopify_inventory_item_id,
-                    row.family,
-                    row.weight,
-                    row.sales,
-                    row.margin,
-                    row.tier,
+                    *(getattr(row, name) for name in COLUMNS[3:]),
                     row.value_weight,
                     None,
                 )

@@ -1,48 +1,46 @@
 """Requests to publish parts: each part once, however often it is requested.
 
-Decides what becomes of each part of a request: published already, under way already, requested, or
-refused because its shop SKU is another part's. A part belongs to the batch that requested it last.
+A part belongs to the batch that requested it last.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 from psycopg import Connection
 
-from headway.core.catalog.intake import ImportedPart, ShopSkuForm, shop_sku, sku_of
+from headway.core.catalog.intake import ImportedPart, ShopSkuForm, sku_of
 from headway.core.catalog.listings import Priority, SellerId, Sku
+from headway.core.catalog.publishing import NAMED_MAX, REFUSED, PartStanding, refuse_taken
+from headway.core.dispatch import STOREFRONT
 from headway.core.timetable.policies import Policy
 from headway.errors import ConflictError, InvalidError
 from headway.store.catalog.listings import LOCK, enter
-from headway.store.pool import Pool, guarded
+from headway.store.pool import guarded
+from headway.store.queries import Queries, read_as
 
 PARTS_MAX = 10_000
-NAMED_MAX = 5
-UNDER_WAY = {"requested", "normalized"}
-REFUSED = "refused"
 CONNECT = "connect a shop first: headway connect SHOP --seller {seller}"
-FIELDS = tuple(ImportedPart.__dataclass_fields__)
 
 Conn = Connection[tuple[Any, ...]]
 
-SHOPS = """
-SELECT user_id FROM connected_accounts WHERE platform = 'shopify' AND status = 'connected'
+SHOPS = f"""
+SELECT user_id FROM connected_accounts WHERE platform = '{STOREFRONT}' AND status = 'connected'
 ORDER BY user_id LIMIT %(limit)s
 """
-SHOP = "SELECT status, reason FROM connected_accounts WHERE platform = 'shopify' AND user_id = %s"
+SHOP = f"""
+SELECT status, reason FROM connected_accounts WHERE platform = '{STOREFRONT}' AND user_id = %s
+"""
 # A part is in the shop if all its ids are known; an import may bring only some of them.
 STANDINGS = """
-SELECT asked.sku, product.shop_sku,
+SELECT requested.sku, product.shop_sku AS product_shop_sku,
   CASE WHEN num_nulls(shopify_variant_id, shopify_inventory_item_id) = 0
-       THEN product.shopify_product_id END,
-  staging.shop_sku, staging.status
-FROM unnest(%(skus)s::text[]) AS asked(sku)
-LEFT JOIN product ON product.user_id = %(seller)s AND product.sku = asked.sku
+       THEN product.shopify_product_id END AS product_id,
+  staging.shop_sku AS staged_shop_sku, staging.status AS staged_status
+FROM unnest(%(skus)s::text[]) AS requested(sku)
+LEFT JOIN product ON product.user_id = %(seller)s AND product.sku = requested.sku
 LEFT JOIN product_staging AS staging
-  ON staging.user_id = %(seller)s AND staging.sku = asked.sku
+  ON staging.user_id = %(seller)s AND staging.sku = requested.sku
 """
 OWNERS = """
 SELECT shop_sku, sku FROM product
@@ -62,7 +60,7 @@ INSERT INTO product_staging AS row (user_id, sku, shop_sku, batch_id, status, sh
   created_at, updated_at)
 SELECT %(seller)s, sku, shop_sku, %(batch_id)s::uuid, status, product_id, %(now)s, %(now)s
 FROM unnest(%(skus)s::text[], %(shop_skus)s::text[], %(statuses)s::text[], %(ids)s::text[])
-  AS asked(sku, shop_sku, status, product_id) ORDER BY sku
+  AS requested(sku, shop_sku, status, product_id) ORDER BY sku
 ON CONFLICT (user_id, sku) DO UPDATE SET batch_id = excluded.batch_id,
   status = CASE excluded.status WHEN 'published' THEN 'published' ELSE row.status END,
   reason = CASE excluded.status WHEN 'published' THEN '' ELSE row.reason END
@@ -103,11 +101,11 @@ SELECT staging.sku, staging.shop_sku, staging.status,
   coalesce(CASE WHEN staging.status = 'normalized' THEN coalesce(held_reason, push_error)
                 WHEN staging.status <> 'requested' THEN staging.reason
                 WHEN row.sync_status = 'syncing' THEN 'is being read now'
-                ELSE row.last_error END, ''),
-  coalesce(product.shopify_product_id, staging.shopify_product_id),
-  CASE WHEN staging.status = 'requested' THEN queue.place END,
+                ELSE row.last_error END, '') AS reason,
+  coalesce(product.shopify_product_id, staging.shopify_product_id) AS shopify_product_id,
+  CASE WHEN staging.status = 'requested' THEN queue.place END AS place,
   CASE WHEN staging.status = 'requested' AND row.sync_status <> 'syncing'
-       THEN row.next_sync_at END
+       THEN row.next_sync_at END AS due_at
 FROM product_staging AS staging
 LEFT JOIN product USING (user_id, sku)
 LEFT JOIN listing_state AS state USING (user_id, sku)
@@ -120,21 +118,23 @@ OF_BATCH = PARTS.format(
   AND (%(seller)s::text IS NULL OR staging.user_id = %(seller)s)"""
 )
 OF_SKUS = PARTS.format(chosen="staging.user_id = %(seller)s AND staging.sku = ANY(%(skus)s)")
+# The settle of a read writes the raw replies.
+FORGET = "DELETE FROM boeing_raw_data WHERE created_at < %(before)s"
 OWNER = "SELECT user_id FROM product_staging WHERE batch_id = %s::uuid LIMIT 1"
 
 
-class Publishing:
+class Publishing(Queries):
     """Rows of `product_staging`: requests to publish parts, and their results."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def forget(self, before: datetime) -> int:
+        """Remove raw replies older than that instant; return how many."""
+        return self._write(FORGET, {"before": before})
 
     def seller(self, named: SellerId | None) -> SellerId:
         """Return the seller of that name, or the only one who has a shop; raises RequestError."""
         if named is not None:
             return named
-        with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(SHOPS, {"limit": NAMED_MAX}).fetchall()
+        rows = self._rows(SHOPS, {"limit": NAMED_MAX})
         match [user_id for (user_id,) in rows]:
             case []:
                 raise ConflictError(f"no seller has a shop; {CONNECT.format(seller='NAME')}")
@@ -171,24 +171,21 @@ class Publishing:
                 connection.execute(statement, values)
             keys = [(user_id, sku) for sku in fresh]
             enter(connection.cursor(), keys, policy=policy, now=now, priority=Priority.ONBOARDING)
-            stored = {part.sku: part for part in _read(connection, OF_SKUS, values)}
+            stored = {part.sku: part for part in read_as(connection, ImportedPart, OF_SKUS, values)}
         return [stored.get(part.sku, part) for part in parts]
 
     def owner(self, batch_id: str) -> SellerId | None:
         """Return the seller of a batch; None if it has no part."""
-        with guarded(), self._pool.connection() as connection:
-            row = connection.execute(OWNER, (batch_id,)).fetchone()
+        row = self._first(OWNER, (batch_id,))
         return None if row is None else SellerId(row[0])
 
     def batch(self, batch_id: str, *, seller: SellerId | None = None) -> list[ImportedPart]:
         """Return the parts of a batch; none if there is no such batch, or not of this seller."""
-        with guarded(), self._pool.connection() as connection:
-            return _read(connection, OF_BATCH, {"batch_id": batch_id, "seller": seller})
+        return self._read(ImportedPart, OF_BATCH, {"batch_id": batch_id, "seller": seller})
 
     def parts(self, user_id: SellerId, skus: Sequence[Sku]) -> list[ImportedPart]:
         """Return the status of these parts that were ever requested."""
-        with guarded(), self._pool.connection() as connection:
-            return _read(connection, OF_SKUS, {"seller": user_id, "skus": list(skus)})
+        return self._read(ImportedPart, OF_SKUS, {"seller": user_id, "skus": list(skus)})
 
 
 def _folded(skus: Iterable[str]) -> list[Sku]:
@@ -213,56 +210,11 @@ def _judge(
     connection: Conn, user_id: SellerId, skus: list[Sku], form: ShopSkuForm
 ) -> list[ImportedPart]:
     """Decide about each part: published, under way, to be requested, or refused."""
-    rows = connection.execute(STANDINGS, {"seller": user_id, "skus": skus}).fetchall()
-    known = {row[0]: _standing(*row, form=form) for row in rows}
+    standings = read_as(connection, PartStanding, STANDINGS, {"seller": user_id, "skus": skus})
+    known = {standing.sku: standing.part(form) for standing in standings}
     values = _columns(user_id, [part for part in known.values() if part.status == "requested"])
-    owners = defaultdict(set)
-    for name, sku in connection.execute(OWNERS, values):
-        owners[name].add(sku)
-    parts = [_unless_taken(known[sku], owners) for sku in skus]
-    rivals = defaultdict(list)
-    for part in parts:
-        if part.status == "requested":
-            rivals[part.shop_sku].append(part.sku)
-    return [_unless_rivalled(part, rivals[part.shop_sku]) for part in parts]
-
-
-def _standing(
-    sku: Sku,
-    product_shop_sku: str | None,
-    product_id: str | None,
-    staged_shop_sku: str | None,
-    staged_status: str | None,
-    *,
-    form: ShopSkuForm,
-) -> ImportedPart:
-    if product_id is not None:
-        assert product_shop_sku is not None, "a product has a shop SKU"
-        return ImportedPart(
-            sku=sku, shop_sku=product_shop_sku, status="published", shopify_product_id=product_id
-        )
-    if staged_status in UNDER_WAY:
-        assert staged_shop_sku is not None, "a staged part has a shop SKU"
-        return ImportedPart(sku=sku, shop_sku=staged_shop_sku, status=staged_status)
-    return ImportedPart(
-        sku=sku, shop_sku=product_shop_sku or shop_sku(sku, form), status="requested"
-    )
-
-
-def _unless_taken(part: ImportedPart, owners: Mapping[str, set[Sku]]) -> ImportedPart:
-    others = owners.get(part.shop_sku, set()) - {part.sku}
-    if part.status != "requested" or not others:
-        return part
-    reason = f"its shop SKU {part.shop_sku} is that of {min(others)}"
-    return replace(part, status=REFUSED, reason=reason)
-
-
-def _unless_rivalled(part: ImportedPart, rivals: Sequence[Sku]) -> ImportedPart:
-    if part.status != "requested" or len(rivals) == 1:
-        return part
-    others = " and ".join([sku for sku in rivals if sku != part.sku][:NAMED_MAX])
-    reason = f"{others} would have the same shop SKU {part.shop_sku}; ask for one of them"
-    return replace(part, status=REFUSED, reason=reason)
+    owners = connection.execute(OWNERS, values).fetchall()
+    return refuse_taken([known[sku] for sku in skus], owners)
 
 
 def _columns(user_id: SellerId, parts: Sequence[ImportedPart]) -> dict[str, Any]:
@@ -273,8 +225,3 @@ def _columns(user_id: SellerId, parts: Sequence[ImportedPart]) -> dict[str, Any]
         "statuses": [part.status for part in parts],
         "ids": [part.shopify_product_id for part in parts],
     }
-
-
-def _read(connection: Conn, statement: str, values: Mapping[str, Any]) -> list[ImportedPart]:
-    rows = connection.execute(statement, values).fetchall()
-    return [ImportedPart(**dict(zip(FIELDS, row, strict=True))) for row in rows]

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from headway.core.accounts.jobs import Account, PlatformName
+from headway.core.accounts.jobs import Account
 from headway.core.catalog.listings import CLOCKS_APART_MAX, Sku
 from headway.core.catalog.storefront import (
     BulkProgress,
@@ -26,10 +26,11 @@ from headway.core.dispatch import STOREFRONT, Verb
 from headway.store.accounts.connections import disconnect
 from headway.store.accounts.job_rows import lock_seller
 from headway.store.catalog.bulk import OPEN_BULK, plain_progress, read_bulk
-from headway.store.catalog.changes import CHANGES, read_changes
+from headway.store.catalog.changes import CHANGES, DUE, read_change
 from headway.store.dispatch import is_resting
 from headway.store.pause_sql import ALL_PAUSED, is_listing_paused, is_seller_paused
 from headway.store.pool import Pool, guarded
+from headway.store.queries import Queries, read_as
 from headway.store.sql_files import read_sql
 
 LOCATIONS_KEPT = timedelta(days=1)
@@ -37,17 +38,18 @@ LOCATIONS_KEPT = timedelta(days=1)
 DRIFT_CHECK_EVERY = timedelta(seconds=8)
 
 SHOP_COLUMNS = """
-  account.id::text, account.user_id, account.shop,
-  CASE WHEN account.locations_at > %(read_after)s THEN account.locations END,
-  coalesce(profile.guard_move, %(guard_move)s)
+  account.id::text, account.user_id, account.shop AS domain,
+  CASE WHEN account.locations_at > %(read_after)s THEN account.locations END AS locations,
+  coalesce(profile.guard_move, %(guard_move)s) AS guard_move
 """
-OPEN_TO_US = f"""account.platform = 'shopify' AND account.status = 'connected'
+OPEN_TO_US = f"""account.platform = '{STOREFRONT}' AND account.status = 'connected'
   AND (account.push_lease_until IS NULL OR account.push_lease_until < %(expired_before)s)
   AND NOT {ALL_PAUSED} AND NOT {is_seller_paused("account")}"""
 # Which shops to read: all, one, or those without a dispatched worker.
 ALL_SHOPS, ONE_SHOP = "true", "account.id = %(only)s::uuid"
 IDLE_SHOPS = "NOT " + is_resting(Verb.PUSH, f"'{STOREFRONT}:' || account.id")
-# One probe of one index per shop, whatever the number of listings; past those that are paused.
+# One probe of one index per shop, whatever the number of listings; past those that are paused. The
+# shop that was called longest ago is first, so that a slow one delays others by one call.
 DUE_SHOPS = f"""
 SELECT {SHOP_COLUMNS}
 FROM connected_accounts AS account LEFT JOIN profiles AS profile USING (user_id)
@@ -60,7 +62,9 @@ LEFT JOIN LATERAL (
   WHERE account_id = account.id AND state = 'open' AND kind = 'bulk' LIMIT 1) AS bulk ON true
 WHERE {OPEN_TO_US} AND {{which}}
   AND (least(first.push_at, bulk.poll_at) <= %(now)s OR account.locations IS NULL)
-ORDER BY least(first.push_at, bulk.poll_at) NULLS FIRST, account.id LIMIT %(limit)s
+ORDER BY account.push_called_at NULLS FIRST, least(first.push_at, bulk.poll_at) NULLS FIRST,
+  account.id
+LIMIT %(limit)s
 """
 DRIFT_CHECK_SHOPS = f"""
 SELECT {SHOP_COLUMNS}
@@ -80,7 +84,6 @@ OPEN = """
 SELECT id::text, kind, skus FROM push_intent
 WHERE account_id = %(id)s AND state = 'open' AND kind <> 'bulk' ORDER BY created_at, id
 """
-DUE = read_sql("catalog", "push_due")
 # What may have been written is read back first, once stragglers have had time to arrive.
 UNSURE = (
     CHANGES
@@ -117,11 +120,11 @@ WHERE id = %(id)s AND status = 'connected'
 FORGET = "DELETE FROM push_intent WHERE created_at < %(before)s AND state <> 'open'"
 
 
-class Pushes:
+class Pushes(Queries):
     """`listing_state`, `product` and `push_intent` behind the engine's port."""
 
     def __init__(self, pool: Pool, *, guard_move: Decimal) -> None:
-        self._pool = pool
+        super().__init__(pool)
         self._guard_move = guard_move
 
     def due_shops(
@@ -147,12 +150,12 @@ class Pushes:
     def _due(self, which: str, values: dict[str, Any]) -> list[Shop]:
         limit = values["limit"]
         with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(DUE_SHOPS.format(which=which), values).fetchall()
-            if len(rows) < limit and values["before"] is not None:
-                due = [id_ for id_, *_ in rows]
-                others = {**values, "due": due, "limit": limit - len(rows)}
-                rows += connection.execute(DRIFT_CHECK_SHOPS.format(which=which), others).fetchall()
-        return [_shop(row) for row in rows]
+            shops = read_as(connection, Shop, DUE_SHOPS.format(which=which), values)
+            if len(shops) < limit and values["before"] is not None:
+                due = [shop.id for shop in shops]
+                others = {**values, "due": due, "limit": limit - len(shops)}
+                shops += read_as(connection, Shop, DRIFT_CHECK_SHOPS.format(which=which), others)
+        return shops
 
     def claim(
         self,
@@ -178,24 +181,24 @@ class Pushes:
             if taken is None:
                 return None
             *columns, fence, drift_check_at = taken
-            leased = _shop(columns)
+            leased = Shop(**dict(zip(Shop.__dataclass_fields__, columns, strict=True)))
             values["user_id"] = leased.user_id
             bulk = read_bulk(connection.execute(OPEN_BULK, values).fetchone())
-            unsure = [_intent(row) for row in connection.execute(OPEN, values)]
+            unsure = read_as(connection, Intent, OPEN, values)
             drift_check: list[Change] = []
             values["skus"] = sorted({sku for intent in unsure for sku in intent.skus})
-            changes = read_changes(connection, UNSURE, values) if unsure else []
+            changes = read_as(connection, read_change, UNSURE, values) if unsure else []
             if not changes and (
                 not unsure or connection.execute(ARE_LISTED, values).fetchone() == (True,)
             ):
                 unsure = []
-                changes = read_changes(connection, DUE, values)
+                changes = read_as(connection, read_change, DUE, values)
             may_drift_check = verified_before is not None and (
                 drift_check_at is None or drift_check_at <= now
             )
             if not unsure and not changes and may_drift_check:
                 values["in_bulk"] = list(bulk.skus) if bulk else []
-                drift_check = read_changes(connection, UNVERIFIED, values)
+                drift_check = read_as(connection, read_change, UNVERIFIED, values)
                 connection.execute(DRIFT_CHECKS, {"id": shop.id, "next": now + DRIFT_CHECK_EVERY})
         return PushLease(
             shop=leased,
@@ -217,8 +220,7 @@ class Pushes:
             "fence": push_lease.fence,
             "now": now,
         }
-        with guarded(), self._pool.connection() as connection:
-            return connection.execute(INTEND, values).rowcount == 1
+        return self._write(INTEND, values) == 1
 
     def settle(
         self,
@@ -262,15 +264,11 @@ class Pushes:
             "narrows": json.dumps(changed),
             "keeps_lease": keeps_lease,
         }
-        with guarded(), self._pool.connection() as connection:
-            row = connection.execute(SETTLE, values).fetchone()
-        return row == (1,)
+        return self._first(SETTLE, values) == (1,)
 
     def disconnect(self, shop: Shop, reason: str, *, now: datetime) -> None:
         """Disconnect a shop that refuses our access, and notify its seller."""
-        account = Account(
-            id=shop.id, user_id=shop.user_id, platform=PlatformName.SHOPIFY, shop=shop.domain
-        )
+        account = Account(id=shop.id, user_id=shop.user_id, platform=STOREFRONT, shop=shop.domain)
         with guarded(), self._pool.connection() as connection, connection.transaction():
             lock_seller(connection, shop.user_id)
             if connection.execute(LEAVE, {"id": shop.id}).rowcount:
@@ -278,8 +276,7 @@ class Pushes:
 
     def forget(self, before: datetime) -> int:
         """Remove intents that are closed and were made before that instant; return how many."""
-        with guarded(), self._pool.connection() as connection:
-            return connection.execute(FORGET, {"before": before}).rowcount
+        return self._write(FORGET, {"before": before})
 
     def _common(self, now: datetime) -> dict[str, Any]:
         return {
@@ -287,17 +284,8 @@ class Pushes:
             "expired_before": now - CLOCKS_APART_MAX,
             "read_after": now - LOCATIONS_KEPT,
             "guard_move": self._guard_move,
+            "storefront": STOREFRONT,
         }
-
-
-def _shop(row: Sequence[Any]) -> Shop:
-    id_, user_id, domain, locations, guard_move = row
-    return Shop(id=id_, user_id=user_id, domain=domain, locations=locations, guard_move=guard_move)
-
-
-def _intent(row: Sequence[Any]) -> Intent:
-    id_, kind, skus = row
-    return Intent(id=id_, kind=WriteKind(kind), skus=skus)
 
 
 def _columns(push: Pushed) -> dict[str, Any]:
@@ -322,6 +310,7 @@ def _columns(push: Pushed) -> dict[str, Any]:
         "retry_at": push.retry_at and push.retry_at.isoformat(),
         "failures": push.failures,
         "error": push.error,
+        "suspicion": None if push.suspicion is None else dict(push.suspicion),
         "staging": push.staging,
         "held_reason": push.held_reason,
         "desired": push.desired and dict(push.desired),

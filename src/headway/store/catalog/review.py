@@ -15,26 +15,26 @@ from typing import Any
 
 from psycopg import Connection
 
-from headway.core.catalog.change_detection import money
 from headway.core.catalog.listings import SellerId, Sku
+from headway.core.catalog.review import ReviewedListing, Ruling, approve, reject, roll_back
 from headway.core.pauses import longest
 from headway.core.reasons import describe_pause
 from headway.errors import InvalidError, NotFoundError
 from headway.store import cursors
 from headway.store.catalog.suppliers import Suppliers
-from headway.store.pauses import standing
-from headway.store.pool import Lent, Pool, guarded
+from headway.store.pauses import active_pauses
+from headway.store.pool import Lent, guarded
+from headway.store.queries import Queries, read_as
 
 MASS_LIFTED = timedelta(hours=24)
-MONEY = ("price", "cost", "compare_at")
 NAMED_MAX = 5
 WOULD = "would be rolled back"
 Key = tuple[SellerId, Sku]
 
-REQUESTED = "unnest(%(user_ids)s::text[], %(skus)s::text[]) AS asked (user_id, sku)"
+REQUESTED = "unnest(%(user_ids)s::text[], %(skus)s::text[]) AS requested(user_id, sku)"
 HELD = """
-SELECT user_id, sku, held_reason, held_at, desired, coalesce(proposed, observed),
-  proposed IS NOT NULL
+SELECT user_id, sku, held_reason AS reason, held_at, desired AS old,
+  coalesce(proposed, observed) AS new, proposed IS NOT NULL AS can_approve
 FROM listing_state
 WHERE held_reason IS NOT NULL AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
   AND (%(held_at)s::timestamptz IS NULL
@@ -70,7 +70,7 @@ UPDATE product_sync_schedule AS row SET
                 ELSE 'success' END,
   fence = row.fence + 1, lease_owner = NULL, lease_until = NULL
 FROM {REQUESTED}
-WHERE row.user_id = asked.user_id AND row.sku = asked.sku AND row.sync_status = 'syncing'
+WHERE row.user_id = requested.user_id AND row.sku = requested.sku AND row.sync_status = 'syncing'
 """
 READ = f"""
 SELECT user_id, sku, state.observed, state.desired, state.proposed, state.rejected,
@@ -81,15 +81,15 @@ ORDER BY user_id, sku FOR UPDATE OF state
 # The state that the shop had then: after the last write before that instant, or else before the
 # first one after it.
 HISTORY = f"""
-SELECT asked.user_id, asked.sku, coalesce(earlier.state, later.state) FROM {REQUESTED}
+SELECT requested.user_id, requested.sku, coalesce(earlier.state, later.state) FROM {REQUESTED}
 LEFT JOIN LATERAL (
   SELECT new_value AS state FROM sync_audit_log AS log
-  WHERE log.user_id = asked.user_id AND log.sku = asked.sku AND log.sync_timestamp <= %(to)s
+  WHERE log.user_id = requested.user_id AND log.sku = requested.sku AND log.sync_timestamp <= %(to)s
     AND event_type IN ('shopify_updated', 'product_published') AND new_value ->> 'price' <> ''
   ORDER BY sync_timestamp DESC LIMIT 1) AS earlier ON true
 LEFT JOIN LATERAL (
   SELECT old_value AS state FROM sync_audit_log AS log
-  WHERE log.user_id = asked.user_id AND log.sku = asked.sku AND log.sync_timestamp > %(to)s
+  WHERE log.user_id = requested.user_id AND log.sku = requested.sku AND log.sync_timestamp > %(to)s
     AND event_type IN ('shopify_updated', 'product_published')
   ORDER BY sync_timestamp LIMIT 1) AS later ON true
 """
@@ -125,24 +125,24 @@ WITH revived AS (
     consecutive_failures = 0, missing_count = 0, suspicion = 0, last_error = NULL,
     priority = 'manual', next_sync_at = %(now)s, updated_at = %(now)s
   FROM {REQUESTED}
-  WHERE row.user_id = asked.user_id AND row.sku = asked.sku AND row.sync_status = 'parked'
+  WHERE row.user_id = requested.user_id AND row.sku = requested.sku AND row.sync_status = 'parked'
   RETURNING row.user_id, row.sku
-), wanted AS (
+), offer AS (
   SELECT user_id, sku, state.desired AS old_value,
     coalesce(nullif(product.status, 'DRAFT'), product.former_status, 'ACTIVE') AS status
   FROM revived JOIN listing_state AS state USING (user_id, sku)
   LEFT JOIN product USING (user_id, sku) WHERE state.desired ->> 'status' = 'DRAFT'
 ), offered AS (
   UPDATE listing_state AS row SET
-    desired = row.desired || jsonb_build_object('status', wanted.status),
+    desired = row.desired || jsonb_build_object('status', offer.status),
     desired_version = row.desired_version + 1, desired_at = %(now)s, push_at = %(now)s
-  FROM wanted WHERE row.user_id = wanted.user_id AND row.sku = wanted.sku
+  FROM offer WHERE row.user_id = offer.user_id AND row.sku = offer.sku
   RETURNING row.user_id, row.sku, row.desired AS new_value
 )
 INSERT INTO sync_audit_log
   (user_id, sku, sync_timestamp, event_type, old_value, new_value, created_at)
 SELECT user_id, sku, %(now)s, 'listing_revived', old_value, new_value, %(now)s
-FROM revived LEFT JOIN wanted USING (user_id, sku) LEFT JOIN offered USING (user_id, sku)
+FROM revived LEFT JOIN offer USING (user_id, sku) LEFT JOIN offered USING (user_id, sku)
 RETURNING user_id, sku, old_value, new_value
 """
 
@@ -175,89 +175,26 @@ class HeldChange:
         return cursors.encode(self.held_at, self.user_id, self.sku)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ruling:
-    """Result of a person's command for one listing: done, or unchanged and why."""
-
-    user_id: SellerId
-    sku: Sku
-    is_done: bool
-    said: str
-    old: Mapping[str, Any] | None = None
-    new: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _State:
-    """The columns of `listing_state` that a person can change."""
-
-    user_id: SellerId
-    sku: Sku
-    observed: Mapping[str, Any] | None = None
-    desired: Mapping[str, Any] | None = None
-    proposed: Mapping[str, Any] | None = None
-    rejected: Mapping[str, Any] | None = None
-    held_reason: str | None = None
-
-    def quoted(self) -> Mapping[str, Any] | None:
-        """Return the state that the supplier's quote leads to, in the form fetch compares."""
-        if self.held_reason is None:
-            return self.rejected or self.desired
-        observed = self.observed or {}
-        unpriced = {
-            "price": None,
-            "cost": observed.get("net_price"),
-            "currency": observed.get("currency"),
-            "compare_at": None,
-        }
-        return self.proposed or unpriced
-
-    def ruled(self, message: str, new: Mapping[str, Any] | None = None) -> Ruling:
-        """Return the ruling that changes the state to `new`, or leaves it."""
-        return Ruling(
-            user_id=self.user_id,
-            sku=self.sku,
-            is_done=new is not None,
-            said=message,
-            old=self.desired,
-            new=new,
-        )
-
-
 def _price(values: Mapping[str, Any] | None) -> Decimal | None:
     price = (values or {}).get("price")
     return None if price is None else Decimal(str(price))
 
 
-class Review:
+class Review(Queries):
     """Held changes and parked listings."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
 
     def held(
         self, user_id: SellerId | None = None, *, limit: int, cursor: str | None = None
     ) -> list[HeldChange]:
         """Return held changes of one seller or of all, the oldest first, from a cursor on."""
-        nobody = (None, None, None)
-        after = nobody if cursor is None else cursors.decode(cursor, datetime, str, str)
-        held_at, after_user, after_sku = after
-        values = {
-            "user_id": user_id,
-            "limit": limit,
-            "held_at": held_at,
-            "after_user": after_user,
-            "after_sku": after_sku,
-        }
-        names = tuple(HeldChange.__dataclass_fields__)
-        with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(HELD, values).fetchall()
-        return [HeldChange(**dict(zip(names, row, strict=True))) for row in rows]
+        after = cursors.decode(cursor, datetime, str, str) if cursor else (None, None, None)
+        names = ("held_at", "after_user", "after_sku")
+        values = {"user_id": user_id, "limit": limit, **dict(zip(names, after, strict=True))}
+        return self._read(HeldChange, HELD, values)
 
     def sellers_of(self, skus: Sequence[Sku]) -> dict[Sku, list[SellerId]]:
         """Return the sellers of each of these SKUs, without SKUs that nobody lists."""
-        with guarded(), self._pool.connection() as connection:
-            return dict(connection.execute(SELLERS, {"skus": list(skus)}).fetchall())
+        return dict(self._rows(SELLERS, {"skus": list(skus)}))
 
     def approve(
         self, user_id: SellerId, skus: Sequence[Sku], *, reason: str, now: datetime
@@ -266,7 +203,7 @@ class Review:
         with self._transaction() as connection:
             keys = _lock(connection, [(user_id, sku) for sku in skus])
             return _decide(
-                connection, keys, _approved, kind="change_approved", reason=reason, now=now
+                connection, keys, approve, kind="change_approved", reason=reason, now=now
             )
 
     def approve_all(self, user_id: SellerId | None, *, reason: str, now: datetime) -> list[Ruling]:
@@ -275,11 +212,13 @@ class Review:
         For a day the guard against mass changes lets the rest of these sellers' change pass too.
         """
         if not reason.strip():
-            raise InvalidError("say why everything may pass: the reason is kept with each change")
+            raise InvalidError(
+                "give a reason for approving everything: it is kept with each change"
+            )
         with self._transaction() as connection:
             keys = _lock(connection, connection.execute(HELD_KEYS, {"user_id": user_id}))
             rulings = _decide(
-                connection, keys, _approved, kind="change_approved", reason=reason, now=now
+                connection, keys, approve, kind="change_approved", reason=reason, now=now
             )
             sellers = sorted({ruling.user_id for ruling in rulings if ruling.is_done})
             values = {"user_ids": sellers, "until": now + MASS_LIFTED, "now": now}
@@ -292,9 +231,7 @@ class Review:
         """Reject held changes: the shop stays as it is, and the same quote is not held again."""
         with self._transaction() as connection:
             keys = _lock(connection, [(user_id, sku) for sku in skus])
-            return _decide(
-                connection, keys, _rejected, kind="change_rejected", reason=reason, now=now
-            )
+            return _decide(connection, keys, reject, kind="change_rejected", reason=reason, now=now)
 
     def rollback(
         self,
@@ -320,13 +257,13 @@ class Review:
             rows = connection.execute(HISTORY, {**_columns(keys), "to": to}).fetchall()
             past = {(seller, sku): state for seller, sku, state in rows}
 
-            def rule(state: _State) -> Ruling:
-                return _rolled_back(state, past.get((state.user_id, state.sku)))
+            def rule(state: ReviewedListing) -> Ruling:
+                return roll_back(state, past.get((state.user_id, state.sku)))
 
             if dry_run:
                 trial = [rule(state) for state in _read(connection, keys)]
                 return [
-                    replace(ruling, said=WOULD) if ruling.is_done else ruling for ruling in trial
+                    replace(ruling, message=WOULD) if ruling.is_done else ruling for ruling in trial
                 ]
             return _decide(connection, keys, rule, kind="rolled_back", reason=reason, now=now)
 
@@ -362,7 +299,7 @@ def _lock(connection: Connection, requested: Iterable[Key]) -> list[Key]:
 def _decide(
     connection: Connection,
     keys: Sequence[Key],
-    rule: Callable[[_State], Ruling],
+    rule: Callable[[ReviewedListing], Ruling],
     *,
     kind: str,
     reason: str,
@@ -395,7 +332,7 @@ def _revive(connection: Connection, keys: Sequence[Key], now: datetime) -> list[
     _read(connection, keys)  # which locks them in the order that everybody keeps
     rows = connection.execute(REVIVE, {**_columns(keys), "now": now}).fetchall()
     revived = {(seller, sku): (old, new) for seller, sku, old, new in rows}
-    pauses = standing(connection, now)
+    pauses = active_pauses(connection, now)
     bought = Suppliers(Lent(connection)).of_sellers({seller for seller, _ in keys})
 
     def outcome(seller: SellerId, sku: Sku) -> str:
@@ -410,7 +347,7 @@ def _revive(connection: Connection, keys: Sequence[Key], now: datetime) -> list[
             user_id=seller,
             sku=sku,
             is_done=(seller, sku) in revived,
-            said=outcome(seller, sku),
+            message=outcome(seller, sku),
             old=revived.get((seller, sku), (None, None))[0],
             new=revived.get((seller, sku), (None, None))[1],
         )
@@ -418,47 +355,11 @@ def _revive(connection: Connection, keys: Sequence[Key], now: datetime) -> list[
     ]
 
 
-def _read(connection: Connection, keys: Sequence[Key]) -> list[_State]:
+def _read(connection: Connection, keys: Sequence[Key]) -> list[ReviewedListing]:
     """Return the states of these listings in their order; one never read has an empty one."""
-    names = tuple(_State.__dataclass_fields__)
-    rows = connection.execute(READ, _columns(keys)).fetchall()
-    states = {(row[0], row[1]): _State(**dict(zip(names, row, strict=True))) for row in rows}
-    return [states.get(key) or _State(user_id=key[0], sku=key[1]) for key in keys]
-
-
-def _approved(state: _State) -> Ruling:
-    if state.held_reason is None:
-        return state.ruled("nothing is held")
-    if state.proposed is None:
-        return state.ruled(
-            f"cannot be approved ({state.held_reason}); reject it, or wait for the next read"
-        )
-    new, shown = dict(state.proposed), state.desired or {}
-    if "status" in shown:  # whether it is on sale is another question
-        new["status"] = shown["status"]
-    if "quantities" in shown and not any(shown["quantities"].values()):
-        new["quantities"] = shown["quantities"]  # gone since it was proposed
-    return state.ruled("approved", new)
-
-
-def _rejected(state: _State) -> Ruling:
-    if state.held_reason is None:
-        return state.ruled("nothing is held")
-    return state.ruled("rejected", state.quoted())
-
-
-def _rolled_back(state: _State, past: Mapping[str, Any] | None) -> Ruling:
-    if past is None or past.get("price") is None or state.desired is None:
-        return state.ruled("the shop's history does not reach back to that time")
-    currency = past.get("currency") or state.desired["currency"]
-    if Decimal(past["price"]) <= 0 or currency != state.desired["currency"]:
-        return state.ruled(f"the shop asked {past['price']} {currency} then, no price for it now")
-    # A fact that the history does not know stays, but what was not crossed out then is not now.
-    facts = {name: past[name] for name in (*MONEY, "currency") if past.get(name) is not None}
-    new = {**state.desired, "compare_at": None, **facts}
-    if all(money(state.desired, name) == money(new, name) for name in MONEY):
-        return state.ruled("shows that price already")
-    return state.ruled("rolled back", new)
+    rows = read_as(connection, ReviewedListing, READ, _columns(keys))
+    states = {(state.user_id, state.sku): state for state in rows}
+    return [states.get(key) or ReviewedListing(user_id=key[0], sku=key[1]) for key in keys]
 
 
 def _columns(keys: Sequence[Key]) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """Search: choose the fastest way to the listings that contain a text.
 
-A piece that few listings hold is looked up by its three-character pieces. One that is everywhere
-would be found too often for that: then the listings that begin with it come first, and the others
-in an order without rhyme or reason, in which any piece of the way holds its share of them. Either
-way a page finds just what ILIKE over all rows would.
+A text that few listings contain is looked up by its trigrams. For a common text, listings that
+begin with it come first, and the others are filtered in random order, so that every stretch
+contains its share of matches. Either way a page returns what ILIKE over all rows would.
 """
 
 from dataclasses import dataclass
@@ -16,12 +15,12 @@ from headway.errors import InvalidError
 
 TEXT_MAX = 200
 GRAM = 3
-# How many listings are looked at to learn how common a piece is.
+# How many listings are read to learn how common a piece is.
 PROBE = 2000
 # A piece found in one of this many listings counts as common.
 COMMON = 200
 
-LOOK = """
+PROBE_TEXT = """
 SELECT lower(%(q)s::text), count(*), count(*) FILTER (WHERE strpos(search_text,
   lower(%(q)s::text)) > 0)
 FROM (SELECT search_text FROM listing_search WHERE {where} ORDER BY sample_key LIMIT %(probe)s)
@@ -44,12 +43,12 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """How common a piece must be to be looked for on the way instead of looked up."""
+    """How common a text must be to be filtered for instead of looked up."""
 
     probe: int = PROBE
     common: int = COMMON
 
-    def look(self, connection: Connection, q: str, seller: SellerId | None) -> Piece:
+    def probe_text(self, connection: Connection, q: str, seller: SellerId | None) -> Piece:
         """Estimate how common a text is; raise InvalidError if it cannot be searched for."""
         if len(q) > TEXT_MAX:
             raise InvalidError(f"q: at most {TEXT_MAX} characters are searched for")
@@ -57,7 +56,7 @@ class Search:
             raise InvalidError("q: only printable characters are searched for")
         values: dict[str, Any] = {"q": q, "seller": seller, "probe": self.probe}
         where = "true" if seller is None else "user_id = %(seller)s"
-        row = connection.execute(LOOK.format(where=where), values).fetchone()
+        row = connection.execute(PROBE_TEXT.format(where=where), values).fetchone()
         assert row is not None, "a count always answers"
         text, probed, hits = row
         is_all = probed < self.probe

@@ -1,58 +1,31 @@
 """Seller settings: own values over those of the deployment, and the guard."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
-from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any
 
 from headway.core.accounts.jobs import Tier
 from headway.core.catalog.guard import DAY, MASS_MIN, Guard, SellerSettings
 from headway.core.catalog.listings import SellerId
-from headway.errors import InvalidError, NotFoundError
+from headway.core.catalog.terms import TERMS, Term, check_terms
+from headway.errors import NotFoundError
 from headway.store.accounts import job_rows
 from headway.store.accounts.job_rows import lock_seller
 from headway.store.accounts.warehouse import orders_standing
 from headway.store.pool import Pool, guarded
-
-Term = Decimal | str | None
+from headway.store.queries import Queries
 
 # A seller who was never counted is counted at once, up to this number.
 UNCOUNTED_MAX = 1000
 
 
-def _one_of(*words: str) -> tuple[Callable[[Any], bool], str]:
-    return lambda value: value in words, f"must be one of {', '.join(words)}"
-
-
-def _between(least: int, most: int, *, is_open: bool = False) -> tuple[Callable[[Any], bool], str]:
-    def fits(value: object) -> bool:
-        return (
-            isinstance(value, Decimal)
-            and value.is_finite()
-            and (least < value or (value == least and not is_open))
-            and value <= most
-        )
-
-    return fits, f"must be a number {'above' if is_open else 'from'} {least} to {most}"
-
-
-# What a seller may choose, in the order of the columns: as the settings, so with their bounds.
-TERMS = {
-    "price_basis": _one_of("list", "net"),
-    "markup": _between(-1, 100, is_open=True),
-    "rounding": _one_of("cent", "whole", "99"),
-    "margin_min": _between(-1, 100, is_open=True),
-    "compare_at": _one_of("none", "list"),
-    "guard_move": _between(0, 10**6),
-    "guard_share": _between(0, 1),
-}
 COLUMNS = ", ".join(f"profile.{name}" for name in TERMS)
 
 # Each count ends where it decides: beyond that many moves everything is held anyway.
-STANDINGS = f"""
-SELECT seller.user_id, {COLUMNS}, profile.mass_approved_until, catalogue.count, moved.count
+SETTINGS = f"""
+SELECT seller.user_id, {COLUMNS}, profile.mass_approved_until, catalog.count, moved.count
 FROM unnest(%(user_ids)s::text[]) AS seller(user_id)
 LEFT JOIN profiles AS profile ON profile.user_id = seller.user_id
 CROSS JOIN LATERAL (
@@ -61,13 +34,13 @@ CROSS JOIN LATERAL (
       SELECT FROM product_sync_schedule AS row
       WHERE row.user_id = seller.user_id AND row.is_active LIMIT {UNCOUNTED_MAX}) AS few
   ) END AS count, coalesce(profile.guard_share, %(share)s) AS share
-) AS catalogue
+) AS catalog
 CROSS JOIN LATERAL (
   SELECT count(*) FROM (
     SELECT FROM listing_state AS state
     WHERE state.user_id = seller.user_id AND state.moved_at > %(since)s
-    ORDER BY state.moved_at LIMIT CASE WHEN catalogue.share >= 1 THEN 0
-          ELSE greatest({MASS_MIN}, floor(catalogue.share * catalogue.count) + 1) END) AS those
+    ORDER BY state.moved_at LIMIT CASE WHEN catalog.share >= 1 THEN 0
+          ELSE greatest({MASS_MIN}, floor(catalog.share * catalog.count) + 1) END) AS moves
 ) AS moved
 """
 OWN_TERMS = f"SELECT {COLUMNS} FROM profiles AS profile WHERE user_id = %(user_id)s"
@@ -75,11 +48,6 @@ SET_TERMS = """
 INSERT INTO profiles (user_id, {names}, created_at, updated_at)
 VALUES (%(user_id)s, {values}, %(now)s, %(now)s)
 ON CONFLICT (user_id) DO UPDATE SET {updates}, updated_at = %(now)s
-"""
-APPROVE_MASS = """
-INSERT INTO profiles (user_id, mass_approved_until, created_at, updated_at)
-VALUES (%(user_id)s, %(until)s, %(now)s, %(now)s)
-ON CONFLICT (user_id) DO UPDATE SET mass_approved_until = %(until)s, updated_at = %(now)s
 """
 TIER = "SELECT tier FROM profiles WHERE user_id = %(user_id)s"
 SET_TIER = """
@@ -118,18 +86,18 @@ UNION SELECT user_id FROM profiles UNION SELECT user_id FROM connected_accounts 
 """
 
 
-class Sellers:
+class Sellers(Queries):
     """Rows of `profiles` over the settings of the deployment."""
 
     def __init__(self, pool: Pool, defaults: SellerSettings) -> None:
-        self._pool = pool
+        super().__init__(pool)
         self._defaults = defaults
 
     def over(self, pool: Pool) -> "Sellers":
         """Return the same over another pool, such as one with tenant isolation."""
         return Sellers(pool, self._defaults)
 
-    def standings(
+    def settings(
         self, user_ids: Collection[SellerId], now: datetime
     ) -> Mapping[SellerId, SellerSettings]:
         """Return the settings of each of these sellers, with a profile or without."""
@@ -138,24 +106,17 @@ class Sellers:
             "share": self._defaults.guard.share_max,
             "since": now - DAY,
         }
-        with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(STANDINGS, values).fetchall()
-        return {user_id: self._standing(*facts) for user_id, *facts in rows}
+        rows = self._rows(SETTINGS, values)
+        return {user_id: self._settings(*facts) for user_id, *facts in rows}
 
     def own_terms(self, user_id: SellerId) -> Mapping[str, Term]:
         """Return a seller's own values, None where the deployment's apply."""
-        with guarded(), self._pool.connection() as connection:
-            row = connection.execute(OWN_TERMS, {"user_id": user_id}).fetchone()
+        row = self._first(OWN_TERMS, {"user_id": user_id})
         return dict(zip(TERMS, row or (None,) * len(TERMS), strict=True))
 
     def set_terms(self, user_id: SellerId, changes: Mapping[str, Term], *, now: datetime) -> None:
         """Change some of a seller's values, None for the deployment's; raise InvalidError."""
-        for name, value in changes.items():
-            if name not in TERMS:
-                raise InvalidError(f"{name} is not a seller's term; known: {', '.join(TERMS)}")
-            fits, rule = TERMS[name]
-            if value is not None and not fits(value):
-                raise InvalidError(f"{name} {rule}")
+        check_terms(changes)
         if not changes:
             return
         statement = SET_TERMS.format(
@@ -163,13 +124,11 @@ class Sellers:
             values=", ".join(f"%({name})s" for name in changes),
             updates=", ".join(f"{name} = excluded.{name}" for name in changes),
         )
-        with guarded(), self._pool.connection() as connection:
-            connection.execute(statement, {**changes, "user_id": user_id, "now": now})
+        self._write(statement, {**changes, "user_id": user_id, "now": now})
 
     def tier(self, user_id: SellerId) -> Tier:
         """Return a seller's tier."""
-        with guarded(), self._pool.connection() as connection:
-            row = connection.execute(TIER, {"user_id": user_id}).fetchone()
+        row = self._first(TIER, {"user_id": user_id})
         return Tier.FREE if row is None else Tier(row[0])
 
     def orders_count(self, user_id: SellerId, *, now: datetime) -> int:
@@ -191,21 +150,14 @@ class Sellers:
                 connection.execute(TIER_EVENT, {**values, "old": old})
         return lifted
 
-    def approve_mass(self, user_id: SellerId, until: datetime, now: datetime) -> None:
-        """Let a mass change of this seller pass until that instant."""
-        with guarded(), self._pool.connection() as connection:
-            connection.execute(APPROVE_MASS, {"user_id": user_id, "until": until, "now": now})
-
     def count_catalogs(self, now: datetime, user_ids: Collection[SellerId] | None = None) -> int:
         """Count the listings of all sellers, or of these; return how many counts changed."""
         chosen = None if user_ids is None else sorted(user_ids)
-        with guarded(), self._pool.connection() as connection:
-            return connection.execute(COUNT, {"user_ids": chosen, "now": now}).rowcount
+        return self._write(COUNT, {"user_ids": chosen, "now": now})
 
     def names(self) -> list[SellerId]:
         """Return every seller that has listings, own settings or a shop."""
-        with guarded(), self._pool.connection() as connection:
-            return [SellerId(row[0]) for row in connection.execute(NAMES).fetchall()]
+        return [SellerId(row[0]) for row in self._rows(NAMES)]
 
     def known(self, name: str | None) -> SellerId | None:
         """Return the seller of that name, None for all; raise NotFoundError if it is unknown."""
@@ -218,7 +170,7 @@ class Sellers:
             raise NotFoundError(f"there is no seller {name}; {hint}")
         return SellerId(name)
 
-    def _standing(self, *facts: Any) -> SellerSettings:  # noqa: ANN401 - a row
+    def _settings(self, *facts: Any) -> SellerSettings:  # noqa: ANN401 - a row
         *chosen, mass_approved_until, catalog_count, moved_count = facts
         own = {name: value for name, value in zip(TERMS, chosen, strict=True) if value is not None}
         guard = Guard(

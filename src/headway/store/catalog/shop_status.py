@@ -12,10 +12,12 @@ from typing import Any
 from psycopg import Connection
 
 from headway.core.catalog.listings import SellerId, Sku
+from headway.core.dispatch import STOREFRONT
 from headway.core.limits.rules import Resource
 from headway.core.limits.state import at_us, load
 from headway.core.limits.status import show
 from headway.core.limits.transitions import enter
+from headway.store.queries import read_as
 from headway.store.sampling import share_of
 
 DAY = timedelta(days=1)
@@ -26,11 +28,11 @@ CALLS_LOOKED_AT = 50
 ROWS_SHOWN = 10
 
 # Shops that need a person come first. Each count is one index-only scan.
-SHOPS = """
+SHOPS = f"""
 SELECT account.user_id, account.shop, account.status, account.reason,
   greatest(due.count - refused.count, 0), refused.count, worst.error, held.count, account.total
 FROM (SELECT user_id, shop, status, reason, count(*) OVER () AS total
-      FROM connected_accounts WHERE platform = 'shopify' {whose}
+      FROM connected_accounts WHERE platform = '{STOREFRONT}' {{of_seller}}
       ORDER BY status = 'connected', user_id LIMIT %(shops)s) AS account
 CROSS JOIN LATERAL (
   SELECT count(*) FROM (SELECT FROM listing_state
@@ -48,8 +50,8 @@ CROSS JOIN LATERAL (
     WHERE user_id = account.user_id AND held_reason IS NOT NULL LIMIT %(most)s) AS few) AS held
 ORDER BY account.status = 'connected', account.user_id
 """
-DOMAINS = """
-SELECT shop FROM connected_accounts WHERE platform = 'shopify' {whose}
+DOMAINS = f"""
+SELECT shop FROM connected_accounts WHERE platform = '{STOREFRONT}' {{of_seller}}
 ORDER BY status = 'connected', user_id LIMIT %(shops)s
 """
 IN_STEP = """
@@ -63,59 +65,63 @@ BREAKERS = """
 SELECT limit_key, reason FROM breaker WHERE limit_key = ANY(%(keys)s) AND open_until > %(now)s
 """
 LAST_WRITES = """
-SELECT asked.limit_key, last.begun_at, last.result FROM unnest(%(keys)s::text[]) AS asked(limit_key)
+SELECT requested.limit_key, last.begun_at, last.result
+FROM unnest(%(keys)s::text[]) AS requested(limit_key)
 CROSS JOIN LATERAL (
   SELECT begun_at, result FROM (
     SELECT begun_at, result, status FROM call_ledger
-    WHERE limit_key = asked.limit_key AND begun_at <= %(now)s
+    WHERE limit_key = requested.limit_key AND begun_at <= %(now)s
     ORDER BY begun_at DESC LIMIT %(calls)s) AS recent
   WHERE status = 'sent' AND result ~ '^(stock|activate|price|status|create|bulk) of '
   ORDER BY begun_at DESC LIMIT 1) AS last
 """
 HELD = """
-SELECT user_id, sku, held_at, held_reason, (desired ->> 'price')::numeric,
-  (proposed ->> 'price')::numeric, proposed IS NOT NULL,
-  (SELECT count(*) FROM (SELECT FROM listing_state WHERE held_reason IS NOT NULL {whose}
-                         LIMIT %(most)s) AS all_of_them)
-FROM (SELECT * FROM listing_state WHERE held_reason IS NOT NULL {whose}
+SELECT user_id, sku, held_at AS at, held_reason AS reason,
+  (desired ->> 'price')::numeric AS price_old, (proposed ->> 'price')::numeric AS price_new,
+  proposed IS NOT NULL AS can_approve,
+  (SELECT count(*) FROM (SELECT FROM listing_state WHERE held_reason IS NOT NULL {of_seller}
+                         LIMIT %(most)s) AS all_of_them) AS total
+FROM (SELECT * FROM listing_state WHERE held_reason IS NOT NULL {of_seller}
       LIMIT %(held)s) AS few
 ORDER BY held_at DESC, user_id, sku LIMIT %(rows)s
 """
 FAILING = """
-SELECT state.user_id, state.sku, state.push_failures, coalesce(state.push_error, ''), state.push_at
-FROM unnest(%(user_ids)s::text[]) AS asked(user_id)
+SELECT state.user_id, state.sku, state.push_failures AS failures,
+  coalesce(state.push_error, '') AS error, state.push_at AS next_at
+FROM unnest(%(user_ids)s::text[]) AS requested(user_id)
 CROSS JOIN LATERAL (
   SELECT * FROM listing_state
-  WHERE user_id = asked.user_id AND push_at IS NOT NULL AND push_failures > 0
+  WHERE user_id = requested.user_id AND push_at IS NOT NULL AND push_failures > 0
   ORDER BY push_failures DESC, sku LIMIT %(rows)s) AS state
 ORDER BY state.push_failures DESC, state.user_id, state.sku LIMIT %(rows)s
 """
 # An observation or decision about a listing starts a span; it ends with the last write in it. Only
-# changes by the supplier are timed: people, and edits in the shop, take their time, and a takeover
-# starts with the first look at the shop.
+# changes by the supplier are timed: people and edits in the shop take longer, and a takeover
+# starts with the first read of the shop.
 WRITTEN = """
 WITH recent AS (
   SELECT user_id, sku, sync_timestamp AS at,
     event_type IN ('shopify_updated', 'product_published') AS is_write,
     event_type = 'product_published' AS is_birth, event_type = 'first_observed' AS is_first,
     event_type IN ('first_observed', 'price_changed', 'quantity_changed', 'cost_changed',
-                   'not_listed') AS is_seen,
+                   'not_listed') AS is_observed,
     event_type IN ('change_approved', 'change_rejected', 'rolled_back', 'listing_revived',
                    'drift_found', 'product_deactivated') AS is_decided
   FROM (SELECT * FROM sync_audit_log
-        WHERE sync_timestamp > %(day_ago)s AND sync_timestamp <= %(now)s {whose}
+        WHERE sync_timestamp > %(day_ago)s AND sync_timestamp <= %(now)s {of_seller}
         ORDER BY sync_timestamp DESC LIMIT %(events)s) AS events
-), told AS (
-  SELECT *, count(*) FILTER (WHERE is_seen OR is_decided)
+), ordered AS (
+  SELECT *, count(*) FILTER (WHERE is_observed OR is_decided)
     OVER (PARTITION BY user_id, sku ORDER BY at) AS chapter
   FROM recent
 ), chapters AS (
-  SELECT min(at) FILTER (WHERE is_seen) AS seen_at, max(at) FILTER (WHERE is_write) AS written_at,
+  SELECT min(at) FILTER (WHERE is_observed) AS observed_at,
+    max(at) FILTER (WHERE is_write) AS written_at,
     bool_or(is_birth) OR NOT bool_or(is_first) AS is_ours
-  FROM told GROUP BY user_id, sku, chapter
+  FROM ordered GROUP BY user_id, sku, chapter
 ), timed AS (
-  SELECT extract(epoch FROM written_at - seen_at)::float AS lag_s FROM chapters
-  WHERE written_at IS NOT NULL AND seen_at IS NOT NULL AND is_ours
+  SELECT extract(epoch FROM written_at - observed_at)::float AS lag_s FROM chapters
+  WHERE written_at IS NOT NULL AND observed_at IS NOT NULL AND is_ours
 )
 SELECT (SELECT count(*) FROM chapters WHERE written_at IS NOT NULL),
   (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY lag_s) FROM timed),
@@ -215,17 +221,17 @@ def storefront_status(
         "now": now,
         "seller": seller,
     }
-    rows = connection.execute(SHOPS.format(whose=condition), values).fetchall()
+    rows = connection.execute(SHOPS.format(of_seller=condition), values).fetchall()
     bound = values | {"user_ids": [row[0] for row in rows]}
     in_step, is_estimate = _in_step(connection, bound)
-    held = connection.execute(HELD.format(whose=condition), values).fetchall()
+    held = read_as(connection, _held, HELD.format(of_seller=condition), values)
     return StorefrontStatus(
         shops=tuple(_shop(row, in_step, calls, resource_of(row[1]).key) for row in rows),
         shops_count=rows[0][-1] if rows else 0,
         is_estimate=is_estimate,
-        held=tuple(_held(row) for row in held),
-        held_count=held[0][-1] if held else 0,
-        failing=tuple(_failing(row) for row in connection.execute(FAILING, bound)),
+        held=tuple(listing for listing, _ in held),
+        held_count=held[0][1] if held else 0,
+        failing=tuple(read_as(connection, Failing, FAILING, bound)),
         written=_written(connection, values | {"day_ago": now - DAY}, condition),
     )
 
@@ -239,7 +245,7 @@ def shop_calls(
 ) -> "ShopCallStats":
     """Read what calls to the shops that are shown have used."""
     values = {"shops": ROWS_SHOWN, "seller": seller}
-    shops = connection.execute(DOMAINS.format(whose=_of_seller(seller)), values).fetchall()
+    shops = connection.execute(DOMAINS.format(of_seller=_of_seller(seller)), values).fetchall()
     return ShopCallStats.read(connection, [resource_of(shop) for (shop,) in shops], now)
 
 
@@ -315,26 +321,12 @@ def _in_step(
     return counted, share.is_estimate
 
 
-def _held(row: Sequence[Any]) -> HeldListing:
-    user_id, sku, at, reason, old, new, can_approve, _ = row
-    return HeldListing(
-        user_id=user_id,
-        sku=sku,
-        at=at,
-        reason=reason,
-        price_old=old,
-        price_new=new,
-        can_approve=can_approve,
-    )
-
-
-def _failing(row: Sequence[Any]) -> Failing:
-    user_id, sku, failures, error, next_at = row
-    return Failing(user_id=user_id, sku=sku, failures=failures, error=error, next_at=next_at)
+def _held(*, total: int, **columns: Any) -> tuple[HeldListing, int]:  # noqa: ANN401 - a row
+    return HeldListing(**columns), total
 
 
 def _written(connection: Connection, values: Mapping[str, Any], condition: str) -> Written:
     bound = {**values, "events": EVENTS_MAX}
-    statement = WRITTEN.format(whose=condition)
+    statement = WRITTEN.format(of_seller=condition)
     count, p50_s, p95_s, looked_at = connection.execute(statement, bound).fetchall()[0]
     return Written(count=count, p50_s=p50_s, p95_s=p95_s, is_partial=looked_at >= EVENTS_MAX)

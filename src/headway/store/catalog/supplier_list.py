@@ -6,15 +6,15 @@ Every figure is a range of an index, so that a page costs the same however many 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-
-from psycopg.rows import class_row
+from typing import Any
 
 from headway.core.catalog.listings import LimitKey, SupplierName
 from headway.core.limits.breaker import Breaker
 from headway.store import cursors
 from headway.store.catalog.suppliers import COLUMNS, SupplierRow
 from headway.store.limits.breakers import Breakers
-from headway.store.pool import Lent, Pool, guarded
+from headway.store.pool import Lent, guarded
+from headway.store.queries import Queries, read_as
 
 DAY = timedelta(days=1)
 
@@ -25,28 +25,30 @@ ORDER BY name LIMIT %(limit)s
 # Failing listings are shown with their reasons, and do not count for the oldest read.
 OLDEST = """LEFT JOIN LATERAL (
   SELECT last_successful_sync AS read_at FROM product_sync_schedule
-  WHERE supplier = asked.name AND is_active AND sync_status <> 'syncing' AND NOT is_paused
+  WHERE supplier = requested.name AND is_active AND sync_status <> 'syncing' AND NOT is_paused
     AND last_successful_sync IS NOT NULL AND consecutive_failures = 0
   ORDER BY last_successful_sync LIMIT 1
 ) AS oldest ON true"""
 FIGURES = f"""
-SELECT asked.name, coalesce(bought.sellers, 0), coalesce(bought.listings, 0)::bigint, calls.count,
-  oldest.read_at
-FROM unnest(%(names)s::text[], %(limit_keys)s::text[]) AS asked(name, limit_key)
+SELECT requested.name, coalesce(bought.sellers, 0) AS sellers,
+  coalesce(bought.listings, 0)::bigint AS listings, calls.count AS calls,
+  oldest.read_at AS oldest_read_at
+FROM unnest(%(names)s::text[], %(limit_keys)s::text[]) AS requested(name, limit_key)
 LEFT JOIN (
   SELECT supplier, count(*) AS sellers, sum(listing_count) AS listings FROM profiles
   WHERE supplier = ANY(%(names)s) GROUP BY supplier
-) AS bought ON bought.supplier = asked.name
+) AS bought ON bought.supplier = requested.name
 CROSS JOIN LATERAL (
-  SELECT count(*) FROM call_ledger WHERE limit_key = asked.limit_key AND begun_at > %(day_ago)s
+  SELECT count(*) FROM call_ledger WHERE limit_key = requested.limit_key AND begun_at > %(day_ago)s
     AND begun_at <= %(now)s AND status <> 'unsent'
 ) AS calls
 {OLDEST}
 """
 WORST = f"""
-SELECT asked.name FROM unnest(%(names)s::text[], %(limit_keys)s::text[]) AS asked(name, limit_key)
+SELECT requested.name
+FROM unnest(%(names)s::text[], %(limit_keys)s::text[]) AS requested(name, limit_key)
 LEFT JOIN breaker USING (limit_key) {OLDEST}
-ORDER BY breaker.opened_at, oldest.read_at, asked.name LIMIT %(limit)s
+ORDER BY breaker.opened_at, oldest.read_at, requested.name LIMIT %(limit)s
 """
 
 
@@ -71,17 +73,12 @@ class SupplierView:
         return cursors.encode(self.name)
 
 
-class SupplierQueries:
+class SupplierQueries(Queries):
     """Queries on `suppliers`, their listings and their calls."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
 
     def rows(self, *, limit: int, after: str = "") -> list[SupplierRow]:
         """Return suppliers beside the settings', in the order of their names."""
-        with guarded(), self._pool.connection() as connection:
-            cursor = connection.cursor(row_factory=class_row(SupplierRow))
-            return cursor.execute(SOME, {"after": after, "limit": limit}).fetchall()
+        return self._read(SupplierRow, SOME, {"after": after, "limit": limit})
 
     def views(self, suppliers: Mapping[LimitKey, SupplierRow], now: datetime) -> list[SupplierView]:
         """Return the status of these suppliers by limit key, in the same order."""
@@ -92,11 +89,18 @@ class SupplierQueries:
             "day_ago": now - DAY,
         }
         with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(FIGURES, values).fetchall()
+            rows: list[dict[str, Any]] = read_as(connection, dict, FIGURES, values)
             breakers = Breakers(Lent(connection)).load_all(list(suppliers))
-        figures = {name: columns for name, *columns in rows}
+        figures = {row["name"]: row for row in rows}
         return [
-            _view(row, *figures[row.name], breaker=breakers[limit_key])
+            SupplierView(
+                client_id=row.client_id,
+                username=row.username,
+                url=row.url,
+                kind=row.kind,
+                breaker=breakers[limit_key],
+                **figures[row.name],
+            )
             for limit_key, row in suppliers.items()
         ]
 
@@ -104,28 +108,4 @@ class SupplierQueries:
         """Return suppliers that do not answer, longest first, then those with the oldest reads."""
         names = [supplier.name for supplier in suppliers.values()]
         values = {"names": names, "limit_keys": list(suppliers), "limit": limit}
-        with guarded(), self._pool.connection() as connection:
-            return [name for (name,) in connection.execute(WORST, values).fetchall()]
-
-
-def _view(
-    row: SupplierRow,
-    sellers: int,
-    listings: int,
-    calls: int,
-    oldest_read_at: datetime | None,
-    *,
-    breaker: Breaker,
-) -> SupplierView:
-    return SupplierView(
-        name=row.name,
-        client_id=row.client_id,
-        username=row.username,
-        url=row.url,
-        kind=row.kind,
-        sellers=sellers,
-        listings=listings,
-        calls=calls,
-        breaker=breaker,
-        oldest_read_at=oldest_read_at,
-    )
+        return [name for (name,) in self._rows(WORST, values)]

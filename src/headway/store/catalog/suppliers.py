@@ -1,13 +1,12 @@
 """Suppliers besides the one in the settings, and which seller buys from which."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
 from psycopg.errors import UniqueViolation
-from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from headway.core.catalog.listings import MAIN, SellerId, SupplierName
@@ -15,11 +14,9 @@ from headway.core.dispatch import SUPPLIER, Verb
 from headway.errors import ConflictError, NotFoundError
 from headway.store.catalog.listings import LOCK
 from headway.store.dispatch import is_resting
-from headway.store.pool import Pool, guarded
+from headway.store.pool import guarded
+from headway.store.queries import Queries
 
-# For statements that read the queue of every supplier, each by its index.
-LINES = f"""(SELECT '{MAIN}' AS name
-  UNION ALL SELECT name FROM suppliers WHERE removed_at IS NULL) AS line"""
 COLUMNS = "name, client_id, username, url, kind, options"
 ALL = f"SELECT {COLUMNS} FROM suppliers WHERE removed_at IS NULL ORDER BY name"
 ONE = f"SELECT {COLUMNS} FROM suppliers WHERE name = %(name)s AND removed_at IS NULL"
@@ -45,14 +42,14 @@ ON CONFLICT (user_id) DO UPDATE SET supplier = excluded.supplier, updated_at = e
 """
 # A listing that is being read from the former supplier is not settled by that reply.
 MOVE = """
-WITH theirs AS (
+WITH listings AS (
   SELECT id FROM product_sync_schedule WHERE user_id = %(user_id)s ORDER BY id FOR UPDATE
 )
 UPDATE product_sync_schedule AS row SET supplier = %(name)s, fence = row.fence + 1,
   lease_owner = NULL, lease_until = NULL, swept_from = NULL, updated_at = %(now)s,
   sync_status = CASE WHEN row.sync_status <> 'syncing' THEN row.sync_status
     WHEN last_sync_status IN ('pending', 'failed') THEN last_sync_status ELSE 'success' END
-FROM theirs WHERE row.id = theirs.id
+FROM listings WHERE row.id = listings.id
 """
 ADD_EVENT = """
 INSERT INTO sync_audit_log
@@ -64,6 +61,21 @@ SELECT name FROM suppliers
 WHERE removed_at IS NULL AND NOT {is_resting(Verb.FETCH, f"'{SUPPLIER}:' || name")}
 ORDER BY name LIMIT %(limit)s
 """
+
+
+def overdue_count(bound: str) -> str:
+    """Return the expression that counts listings due before `bound`, up to `%(most)s`.
+
+    The queue of each supplier is one range of an index.
+    """
+    return f"""(SELECT count(*) FROM (
+    SELECT FROM (SELECT '{MAIN}' AS name
+      UNION ALL SELECT name FROM suppliers WHERE removed_at IS NULL) AS queue
+    CROSS JOIN LATERAL (
+      SELECT FROM product_sync_schedule WHERE supplier = queue.name AND is_active
+        AND sync_status <> 'syncing' AND NOT is_paused
+        AND priority IN ('manual', 'onboarding', 'scheduled', 'retry') AND next_sync_at < {bound}
+      LIMIT %(most)s) AS late LIMIT %(most)s) AS overdue)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,17 +93,12 @@ class SupplierRow:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Suppliers:
+class Suppliers(Queries):
     """Table `suppliers`, and which of them sellers buy from."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
 
     def all(self) -> list[SupplierRow]:
         """Return them by name, without the one of the settings."""
-        with guarded(), self._pool.connection() as connection:
-            cursor = connection.cursor(row_factory=class_row(SupplierRow))
-            return cursor.execute(ALL).fetchall()
+        return self._read(SupplierRow, ALL)
 
     def names(self) -> list[SupplierName]:
         """Return their names, the one in the settings first."""
@@ -99,9 +106,7 @@ class Suppliers:
 
     def find(self, name: SupplierName) -> SupplierRow:
         """Return one by its name; raise NotFoundError if it is unknown."""
-        with guarded(), self._pool.connection() as connection:
-            cursor = connection.cursor(row_factory=class_row(SupplierRow))
-            row = cursor.execute(ONE, {"name": name}).fetchone()
+        row = self._find(SupplierRow, ONE, {"name": name})
         if row is not None:
             return row
         close = get_close_matches(name, self.names(), n=1)
@@ -110,15 +115,11 @@ class Suppliers:
 
     def idle(self, now: datetime, *, limit: int) -> list[SupplierName]:
         """Return those without a dispatched worker, except the one in the settings."""
-        with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(IDLE, {"now": now, "limit": limit}).fetchall()
-        return [name for (name,) in rows]
+        return [name for (name,) in self._rows(IDLE, {"now": now, "limit": limit})]
 
     def of_sellers(self, user_ids: Collection[SellerId]) -> Mapping[SellerId, SupplierName]:
         """Return the supplier of each of these sellers."""
-        with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(BOUGHT_FROM, {"user_ids": list(user_ids)}).fetchall()
-        chosen: dict[str, str] = dict(rows)
+        chosen: dict[str, str] = dict(self._rows(BOUGHT_FROM, {"user_ids": list(user_ids)}))
         return {user_id: SupplierName(chosen.get(user_id, MAIN)) for user_id in user_ids}
 
     def add(self, row: SupplierRow, *, now: datetime) -> bool:
@@ -127,15 +128,7 @@ class Suppliers:
         Raises ConflictError if another has the same credential: they would share its limit; and if
         this name has another one.
         """
-        values = {
-            "name": row.name,
-            "client_id": row.client_id,
-            "username": row.username,
-            "url": row.url,
-            "kind": row.kind,
-            "options": Jsonb(row.options),
-            "now": now,
-        }
+        values = {**asdict(row), "options": Jsonb(row.options), "now": now}
         details = {"name": row.name, "client_id": row.client_id}
         with guarded(), self._pool.connection() as connection, connection.transaction():
             try:
@@ -146,7 +139,7 @@ class Suppliers:
                 ) from None
             if added is None:
                 raise ConflictError(
-                    f"{row.name} is, or was, asked by another client id or at another address; add"
+                    f"{row.name} has, or had, another client id or another address; add"
                     " this one under another name"
                 )
             connection.execute(ADD_EVENT, _event("supplier_added", new=details, now=now))

@@ -22,7 +22,7 @@ from headway.store.pool import Pool, guarded
 
 # This counts all jobs, so it runs seldom; the number of sellers changes slowly.
 COUNT_EVERY = timedelta(minutes=10)
-WANTED = f"""
+DEMAND = f"""
 SELECT tier, kind, sum(CASE WHEN calls_estimate > 0 THEN calls_estimate ELSE {CALLS_MIN} END)
 FROM sync_jobs
 WHERE platform = %(platform)s AND NOT is_backfill
@@ -61,7 +61,7 @@ class DayDemand:
     ) -> Mapping[DayShare, float]:
         lent = self._pool.connection() if connection is None else nullcontext(connection)
         with guarded(), lent as borrowed:
-            rows = borrowed.execute(WANTED, {"platform": platform.value}).fetchall()
+            rows = borrowed.execute(DEMAND, {"platform": platform}).fetchall()
         by_share = dict.fromkeys(DayShare, 0.0)
         for tier, kind, calls in rows:
             share = DayShare.PAID if Tier(tier).is_paid else DayShare.FREE

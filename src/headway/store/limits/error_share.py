@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from headway.core.limits.error_budget import SPAN, pause_for
-from headway.store.pool import Pool, guarded
+from headway.store.queries import Queries
 
 # A call without a reply has no status and is not counted.
 COUNT = """
@@ -12,11 +12,8 @@ WHERE limit_key = %s AND begun_at > %s AND http_status IS NOT NULL
 """
 
 
-class ErrorShare:
+class ErrorShare(Queries):
     """Table `call_ledger`, read for the share of errors."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
 
     def pause_for(self, key: str, *, now: datetime) -> float | None:
         """Return for how many seconds calls with this limit key must pause; None for not at all."""
@@ -24,7 +21,5 @@ class ErrorShare:
 
     def count(self, key: str, *, since: datetime) -> tuple[int, int]:
         """Return the error replies and all replies of calls that began after that."""
-        with guarded(), self._pool.connection() as connection:
-            row = connection.execute(COUNT, (key, since)).fetchone()
-        assert row is not None, "a count is always one row"
-        return row[0], row[1]
+        errors, replies = self._one(COUNT, (key, since))
+        return errors, replies

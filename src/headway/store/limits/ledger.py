@@ -1,14 +1,10 @@
 """Limits and the call ledger, for operators."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
-
-from psycopg.rows import dict_row
 
 from headway.store import cursors
-from headway.store.pool import Pool, guarded
+from headway.store.queries import Queries
 
 KEYS = """
 SELECT limit_key FROM limiter WHERE %(after)s::text IS NULL OR limit_key > %(after)s
@@ -48,16 +44,12 @@ class LedgerEntry:
         return cursors.encode(self.begun_at, self.permit_id)
 
 
-class LimitQueries:
+class LimitQueries(Queries):
     """Queries on `limiter` and `call_ledger`."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
 
     def keys(self, *, limit: int, after: str | None = None) -> list[str]:
         """Return limit keys in order, after a given one."""
-        rows = self._rows(KEYS, {"after": after, "limit": limit})
-        return [row["limit_key"] for row in rows]
+        return [key for (key,) in self._rows(KEYS, {"after": after, "limit": limit})]
 
     def ledger(
         self,
@@ -78,13 +70,4 @@ class LimitQueries:
             "after": permit_id,
             "limit": limit,
         }
-        rows = self._rows(CALLS, values)
-        return [LedgerEntry(**{**row, "skus": tuple(row["skus"])}) for row in rows]
-
-    def _rows(self, statement: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        with (
-            guarded(),
-            self._pool.connection() as connection,
-            connection.cursor(row_factory=dict_row) as cursor,
-        ):
-            return cursor.execute(statement, values).fetchall()
+        return self._read(LedgerEntry, CALLS, values)

@@ -32,6 +32,7 @@ from headway.core.limits.status import RECENT_CALLS, LimitStatus, show
 from headway.core.limits.transitions import CallReport, Resource, enter, find_keys, find_step_us
 from headway.errors import StoreError
 from headway.store.pool import Pool, guarded
+from headway.store.queries import read_as
 from headway.store.sql_files import read_sql
 
 T = TypeVar("T")
@@ -41,7 +42,7 @@ COMPACT = json.JSONEncoder(separators=(",", ":"))
 CREATE = """
 INSERT INTO limiter (limit_key, rules, state, lineage, updated_at)
 SELECT limit_key, '[]', '{}', '', %s
-FROM unnest(%s::text[]) AS wanted (limit_key) ORDER BY limit_key
+FROM unnest(%s::text[]) AS requested (limit_key) ORDER BY limit_key
 ON CONFLICT (limit_key) DO NOTHING
 """
 READ = """
@@ -53,12 +54,8 @@ PEEK = read_sql("limits", "permit_peek")
 SWAP = read_sql("limits", "permit_write")
 SWAP_BEGAN = read_sql("limits", "permit_begin")
 SWAP_ENDED = read_sql("limits", "permit_end")
-# A separate statement: in the locking one it would show the time before the wait. The
-# timeout frees the rows if our host vanishes in the middle; it ends with the transaction.
-CLOCK = """
-SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-       set_config('idle_in_transaction_session_timeout', '10s', true)
-"""
+# A separate statement: in the locking one it would show the time before the wait.
+CLOCK = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 WRITE = """
 UPDATE limiter SET state = %s::jsonb, lineage = %s, updated_at = %s WHERE limit_key = %s
 """
@@ -80,9 +77,9 @@ LOST = """
 UPDATE call_ledger SET status = 'lost', arrived_by = %s
 WHERE permit_id = %s AND limit_key = %s AND status = 'begun'
 """
-LINES = """
-SELECT permit_id::text, limit_key, owner, purpose, cost, begun_at, lease_until, finished_at,
-  arrived_by, status
+LEDGER = """
+SELECT permit_id::text, limit_key AS key, owner, purpose, cost, begun_at, lease_until,
+  finished_at, arrived_by, status
 FROM call_ledger WHERE limit_key = %s
 """
 FORGET = """
@@ -90,23 +87,23 @@ DELETE FROM call_ledger
 WHERE limit_key = ANY (ARRAY(SELECT limit_key FROM limiter)) AND begun_at < %s
   AND status <> 'begun'
 """
-MAY_READ_LINEAGE = """
-SELECT has_function_privilege('pg_control_system()', 'execute')
-   AND has_function_privilege('pg_control_checkpoint()', 'execute')
-"""
+MAY_READ_CONTROL = "SELECT has_function_privilege('pg_control_system()', 'execute')"
+# The timeline of the WAL that is being written. The control file names the timeline of the last
+# checkpoint, which after a promotion stays the old one for seconds or minutes.
+TIMELINE = "('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int"
 # A server that may lose commits in a crash gets a new lineage after every start.
 FRAGILE = """
 CASE WHEN 'off' IN (current_setting('fsync'), current_setting('synchronous_commit'))
      THEN pg_postmaster_start_time()::text ELSE '' END
 """
-LINEAGE = f"""
-SELECT concat_ws(' ', system_identifier, timeline_id, {FRAGILE})
-FROM pg_control_system(), pg_control_checkpoint()
-"""
-# Without permission to read the control file a restored copy looks like its original; the
-# database's oid is the best there is, and only a dump loaded elsewhere is noticed.
+LINEAGE = (
+    f"SELECT concat_ws(' ', system_identifier, {TIMELINE}, {FRAGILE}) FROM pg_control_system()"
+)
+# Without permission to read the control file, a copy on the same timeline looks like its original:
+# the database's oid is the best there is.
 LINEAGE_GUESS = f"""
-SELECT concat_ws(' ', oid, {FRAGILE}) FROM pg_database WHERE datname = current_database()
+SELECT concat_ws(' ', oid, {TIMELINE}, {FRAGILE})
+FROM pg_database WHERE datname = current_database()
 """
 
 
@@ -217,25 +214,17 @@ class PostgresLimiter(LimiterVerbs):
         with guarded(), self._pool.connection() as conn, conn.transaction():
             rows = _read(conn, READ, keys)
             _, now_us = self._look(conn)
-            recent = conn.execute(
-                LINES + "ORDER BY begun_at DESC, permit_id DESC LIMIT %s", [key, RECENT_CALLS]
-            ).fetchall()
+            last = LEDGER + "ORDER BY begun_at DESC, permit_id DESC LIMIT %s"
+            recent = tuple(read_as(conn, LedgerCall, last, [key, RECENT_CALLS]))
         state = rows[key].state if key in rows else None
         opened = enter(self.resources, {key: state}, now_us=now_us)
-        return show(
-            self.resources[key],
-            opened.states[key],
-            recent=tuple(_line(line) for line in recent),
-            now_us=opened.answer,
-        )
+        return show(self.resources[key], opened.states[key], recent=recent, now_us=opened.answer)
 
     def calls_since(self, key: str, since: datetime) -> list[LedgerCall]:
         """Return the ledger of one key from an instant on, in the order of begin."""
         with guarded(), self._pool.connection() as conn:
-            lines = conn.execute(
-                LINES + "AND begun_at >= %s ORDER BY begun_at, permit_id", [key, since]
-            ).fetchall()
-        return [_line(line) for line in lines]
+            later = LEDGER + "AND begun_at >= %s ORDER BY begun_at, permit_id"
+            return read_as(conn, LedgerCall, later, [key, since])
 
     def forget(self, before: datetime) -> int:
         """Delete finished calls that began before that instant; return how many."""
@@ -331,7 +320,7 @@ class PostgresLimiter(LimiterVerbs):
             self._kept.pop(key, None)
         rows = _read(conn, LOCK, keys)
         if len(rows) < len(keys):
-            raise StoreError("the limiter's rows have vanished; they are made anew, try again")
+            raise StoreError("the limiter's rows are missing and will be created again; try again")
         clocks = self._look(conn)
         # From before the last reading to after this one: a slow reply must not look like a jump.
         after_s, now_us = self._clock.monotonic(), clocks[1]
@@ -362,7 +351,7 @@ class PostgresLimiter(LimiterVerbs):
         """Return the lineage of this server; read again only if another server answers."""
         started_at = next(iter(rows.values())).started_at
         if self._lineage is None or self._lineage[0] != started_at:
-            may_read = conn.execute(MAY_READ_LINEAGE).fetchone() == (True,)
+            may_read = conn.execute(MAY_READ_CONTROL).fetchone() == (True,)
             row = conn.execute(LINEAGE if may_read else LINEAGE_GUESS).fetchone()
             assert row is not None
             self._lineage = (started_at, str(row[0]))
@@ -449,11 +438,6 @@ def _values(note: Note, report: CallReport) -> dict[str, Any]:
         "seats_paid": report.seats_paid,
         "skus": list(report.skus),
     }
-
-
-def _line(values: Sequence[Any]) -> LedgerCall:
-    names = LedgerCall.__slots__
-    return LedgerCall(**dict(zip(names, values, strict=True)))
 
 
 def _rules(resource: Resource) -> Any:  # noqa: ANN401 - JSON, as the table holds it

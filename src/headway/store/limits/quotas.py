@@ -16,7 +16,7 @@ from headway.core.limits.forecast import (
     Forecast,
     Point,
     Use,
-    foretell,
+    forecast_quota,
     hour_of,
     pace,
 )
@@ -79,9 +79,9 @@ class Budget:
 
     def why_shut(self, share: DayShare) -> str:
         """Return why a job of this share gets no budget now."""
-        name = self.platform.value.capitalize()
+        name = self.platform.capitalize()
         if self.paused_until is not None:
-            return f"{name} told us to wait"
+            return f"{name} asked us to wait"
         spent = f"{self.used + self.reserved:,.0f} of {name}'s {self.limit:,.0f} calls"
         if share is DayShare.PAID or self.left < CALLS_MIN:
             return f"{spent} in 24 h are used or reserved"
@@ -133,7 +133,7 @@ def _budget(
     reserved = float(sum(call.reserved for call in state.calls))
     limit, used = float(quota.room(meter)), float(quota.used_at(meter, now_us))
     by_hour = {hour.hour: hour for hour in hours}
-    plan = DayPlan(limit=limit, wanted=demand)
+    plan = DayPlan(limit=limit, demand=demand)
     paused_us = state.paused_until_us if state.paused_until_us > now_us else 0
 
     def free_from(leave: float) -> datetime | None:
@@ -143,11 +143,11 @@ def _budget(
         at_last_us = max(earliest_us, paused_us)
         return instant(at_last_us) if at_last_us > now_us else None
 
-    forecast = foretell(
+    forecast = forecast_quota(
         _uses(quota, meter),
         limit=limit,
         reserved=reserved,
-        wanted=pace({hour: use.used for hour, use in by_hour.items()}, now),
+        demand=pace({hour: use.used for hour, use in by_hour.items()}, now),
         now=now,
     )
     return Budget(

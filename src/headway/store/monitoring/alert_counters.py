@@ -4,15 +4,17 @@ Each count is a short range of an index or has a bound, so that it costs little 
 problems are found however many rows have none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from headway.core.accounts.jobs import PlatformName
-from headway.core.catalog.listings import AuthStep, LimitKey, SellerId
+from headway.core.catalog.listings import AuthStep, LimitKey
 from headway.core.monitoring.metrics import ConnectionMetric, HourMetric
-from headway.store.catalog.suppliers import LINES
-from headway.store.pool import Pool, guarded
+from headway.store.catalog.suppliers import overdue_count
+from headway.store.pool import guarded
+from headway.store.queries import Queries, read_as
 
 HOUR = timedelta(hours=1)
 # The documents' number: this long after its lease no worker can still have it.
@@ -29,44 +31,43 @@ WITH calls AS (
   WHERE limit_key = ANY(%(keys)s) AND begun_at > %(hour_ago)s AND begun_at <= %(now)s
     AND status IN ('sent', 'lost')
 )
-SELECT count(*), count(*) FILTER (WHERE NOT is_good),
-  coalesce(sum(seats) FILTER (WHERE is_good), 0),
+SELECT count(*) AS calls, count(*) FILTER (WHERE NOT is_good) AS calls_failed,
+  coalesce(sum(seats) FILTER (WHERE is_good), 0) AS reads,
   (SELECT count(*) FROM sync_audit_log
    WHERE sync_timestamp > %(hour_ago)s AND sync_timestamp <= %(now)s
-     AND event_type = 'sync_failed'),
-  (SELECT count(*) FROM (SELECT FROM {LINES} CROSS JOIN LATERAL (
-     SELECT FROM product_sync_schedule WHERE supplier = line.name AND is_active
-       AND sync_status <> 'syncing' AND NOT is_paused
-       AND priority IN ('manual', 'onboarding', 'scheduled', 'retry')
-       AND next_sync_at < %(hour_ago)s
-     LIMIT %(most)s) AS late LIMIT %(most)s) AS overdue),
+     AND event_type = 'sync_failed') AS reads_failed,
+  {overdue_count("%(hour_ago)s")} AS overdue,
   (SELECT count(*) FROM product_sync_schedule
    WHERE sync_status = 'syncing' AND lease_until < %(stuck)s)
   + (SELECT count(*) FROM sync_jobs WHERE status = 'running' AND lease_until < %(stuck)s)
+  AS stuck,
+  %(permit_wait_s)s::float8 AS permit_wait_s
 FROM calls
 """
 
-HELD = """
-SELECT count(*), min(held_at) FROM (
-  SELECT held_at FROM listing_state WHERE held_reason IS NOT NULL LIMIT %(most)s) AS few
-"""
-REFUSED = """
-SELECT count(*), coalesce(max(push_failures), 0) FROM (
-  SELECT push_failures FROM listing_state WHERE push_at IS NOT NULL AND push_failures > 0
-  LIMIT %(most)s) AS few
-"""
-DEAD = """
-SELECT count(*) FROM (SELECT FROM sync_jobs WHERE status = 'dead' LIMIT %(most)s) AS few
+TROUBLES = """
+SELECT * FROM (
+  SELECT count(*) AS held, min(held_at) AS held_since FROM (
+    SELECT held_at FROM listing_state WHERE held_reason IS NOT NULL LIMIT %(most)s) AS few
+) AS held CROSS JOIN (
+  SELECT count(*) AS refused, coalesce(max(push_failures), 0) AS refusals_in_a_row FROM (
+    SELECT push_failures FROM listing_state WHERE push_at IS NOT NULL AND push_failures > 0
+    LIMIT %(most)s) AS few
+) AS refused CROSS JOIN (
+  SELECT count(*) AS dead_jobs FROM (
+    SELECT FROM sync_jobs WHERE status = 'dead' LIMIT %(most)s) AS few
+) AS dead
 """
 # An open breaker that waits for its probe is still open. A shop has one for what is written there,
 # an account one for what is read, a platform one for all sellers.
 CONNECTIONS = """
 WITH open AS (SELECT limit_key, reason FROM breaker WHERE open_until IS NOT NULL)
-(SELECT user_id, platform || ' ' || shop, false, coalesce(reason, '') FROM connected_accounts
- WHERE status = 'disconnected' ORDER BY user_id, platform LIMIT %(named)s)
+(SELECT user_id AS seller, platform || ' ' || shop AS name, false AS is_connected,
+   coalesce(reason, '') AS trouble
+ FROM connected_accounts WHERE status = 'disconnected' ORDER BY user_id, platform LIMIT %(named)s)
 UNION ALL
-(SELECT NULL, limit_key, true, reason FROM open WHERE limit_key = ANY(%(platforms)s) ORDER BY
-  limit_key)
+(SELECT NULL, limit_key, true, reason FROM open WHERE limit_key = ANY(%(platforms)s)
+ ORDER BY limit_key)
 UNION ALL
 (SELECT DISTINCT ON (account.user_id, account.platform) account.user_id,
    account.platform || ' ' || account.shop, true, open.reason
@@ -91,11 +92,8 @@ class Troubles:
     connections: Sequence[ConnectionMetric]
 
 
-class MinuteCounters:
+class MinuteCounters(Queries):
     """Queries of the alert counters."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
 
     def read(
         self, now: datetime, *, limit_keys: Sequence[LimitKey], permit_wait_s: float
@@ -108,42 +106,17 @@ class MinuteCounters:
             "stuck": now - STUCK_AFTER,
             "good": ["ok", *(step.value for step in AuthStep)],
             "most": COUNT_MAX,
+            "permit_wait_s": permit_wait_s,
         }
-        with guarded(), self._pool.connection() as connection:
-            row = connection.execute(PULSE, values).fetchall()[0]
-        calls, calls_failed, reads, reads_failed, overdue, stuck = row
-        return HourMetric(
-            calls=calls,
-            calls_failed=calls_failed,
-            reads=int(reads),
-            reads_failed=reads_failed,
-            overdue=overdue,
-            stuck=stuck,
-            permit_wait_s=permit_wait_s,
-        )
+        (hour,) = self._read(HourMetric, PULSE, values)
+        return hour
 
-    def troubles(self) -> Troubles:
-        """Count open problems, and return the shops and accounts concerned."""
-        platforms = [platform.value for platform in PlatformName]
-        values = {"most": COUNT_MAX, "named": NAMED_MAX, "platforms": platforms}
+    def troubles(self, platforms: Collection[PlatformName]) -> Troubles:
+        """Count open problems, and return the shops, accounts and platforms concerned."""
+        values = {"most": COUNT_MAX, "named": NAMED_MAX, "platforms": list(platforms)}
         with guarded(), self._pool.connection() as connection:
-            held, held_since = connection.execute(HELD, values).fetchall()[0]
-            refused, in_a_row = connection.execute(REFUSED, values).fetchall()[0]
-            dead_jobs = connection.execute(DEAD, values).fetchall()[0][0]
-            rows = connection.execute(CONNECTIONS, values).fetchall()
-        return Troubles(
-            held=held,
-            held_since=held_since,
-            refused=refused,
-            refusals_in_a_row=in_a_row,
-            dead_jobs=dead_jobs,
-            connections=tuple(
-                ConnectionMetric(
-                    seller=None if seller is None else SellerId(seller),
-                    name=name,
-                    is_connected=is_connected,
-                    trouble=trouble,
-                )
-                for seller, name, is_connected, trouble in rows
-            ),
-        )
+            connections = read_as(connection, ConnectionMetric, CONNECTIONS, values)
+            (troubles,) = read_as(
+                connection, partial(Troubles, connections=connections), TROUBLES, values
+            )
+        return troubles

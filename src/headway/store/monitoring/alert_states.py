@@ -4,19 +4,20 @@ An advisory lock is held until the transaction ends; another tick skips the upda
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg import Connection
 from psycopg.types.json import Jsonb
 
-from headway.core.catalog.listings import SellerId
 from headway.core.monitoring.alert_state import AlertChange, AlertPhase, AlertState, next_states
 from headway.core.monitoring.alerts import Alert, Severity
 from headway.core.monitoring.messages import Message
 from headway.core.monitoring.rules import BY_NAME
 from headway.store.monitoring.outbox import post, withdraw
-from headway.store.pool import Pool, guarded
+from headway.store.pool import guarded
+from headway.store.queries import Queries, read_as
 
 # Alerts that ended longer ago are no longer relevant.
 REMEMBERED = timedelta(days=1)
@@ -46,11 +47,8 @@ VALUES (%(seller)s, %(now)s, %(kind)s, %(value)s, 'watch', %(now)s)
 Write = Callable[[AlertChange], Message | None]
 
 
-class AlertStates:
+class AlertStates(Queries):
     """Table `alert_states`."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
 
     def update(
         self, alerts: Sequence[Alert], now: datetime, *, write: Write = lambda _change: None
@@ -82,30 +80,26 @@ class AlertStates:
 
     def forget(self, before: datetime) -> int:
         """Remove what was over before that instant; return how many."""
-        with guarded(), self._pool.connection() as connection:
-            return connection.execute(FORGET, {"before": before}).rowcount
+        return self._write(FORGET, {"before": before})
 
 
 def _load(connection: Connection[Any], now: datetime) -> list[AlertState]:
-    rows = connection.execute(LOAD, {"after": now - REMEMBERED}).fetchall()
+    states = read_as(connection, _state, LOAD, {"after": now - REMEMBERED})
     # A rule that a later release removed leaves a row that no rule updates.
-    return [_state(row) for row in rows if row[0] in BY_NAME]
+    return [state for state in states if state.alert.name in BY_NAME]
 
 
-def _state(row: Sequence[Any]) -> AlertState:
-    name, subject, severity, sentence, link, count, seller, *instants = row
-    since, well_since, fired_at, resolved_at = instants
+def _state(
+    *,
+    severity: str,
+    since: datetime,
+    well_since: datetime | None,
+    fired_at: datetime | None,
+    resolved_at: datetime | None,
+    **alert: Any,  # noqa: ANN401 - the other columns
+) -> AlertState:
     return AlertState(
-        alert=Alert(
-            name=name,
-            subject=subject,
-            severity=Severity(severity),
-            sentence=sentence,
-            link=link,
-            count=count,
-            seller=None if seller is None else SellerId(seller),
-            since=since,
-        ),
+        alert=Alert(severity=Severity(severity), since=since, **alert),
         since=since,
         clear_since=well_since,
         fired_at=fired_at,
@@ -114,20 +108,8 @@ def _state(row: Sequence[Any]) -> AlertState:
 
 
 def _values(state: AlertState) -> dict[str, Any]:
-    alert = state.alert
-    return {
-        "name": alert.name,
-        "subject": alert.subject,
-        "severity": alert.severity.value,
-        "sentence": alert.sentence,
-        "link": alert.link,
-        "count": alert.count,
-        "seller": alert.seller,
-        "since": state.since,
-        "well_since": state.clear_since,
-        "fired_at": state.fired_at,
-        "resolved_at": state.resolved_at,
-    }
+    instants = {"fired_at": state.fired_at, "resolved_at": state.resolved_at}
+    return asdict(state.alert) | instants | {"since": state.since, "well_since": state.clear_since}
 
 
 def _log_change(connection: Connection[Any], change: AlertChange, now: datetime) -> None:
@@ -138,13 +120,8 @@ def _log_change(connection: Connection[Any], change: AlertChange, now: datetime)
         "severity": alert.severity.value,
         "text": alert.sentence,
     }
-    is_over = change.phase is AlertPhase.RESOLVED
-    values = {
-        "seller": alert.seller or "",
-        "now": now,
-        "kind": "alert_resolved" if is_over else "alert_fired",
-        "value": Jsonb(details),
-    }
+    kind = "alert_resolved" if change.phase is AlertPhase.RESOLVED else "alert_fired"
+    values = {"seller": alert.seller or "", "now": now, "kind": kind, "value": Jsonb(details)}
     connection.execute(ADD_EVENT, values)
 
 

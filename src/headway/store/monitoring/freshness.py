@@ -5,7 +5,7 @@ five minutes stores it; the others skip it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
@@ -14,6 +14,7 @@ from pydantic import computed_field
 
 from headway.core.accounts.jobs import Tier
 from headway.store.pool import Pool, guarded
+from headway.store.queries import Queries
 from headway.store.sampling import SampleShare, share_of
 
 EVERY = timedelta(minutes=5)
@@ -26,21 +27,21 @@ KEPT_SHARE = 0.95
 IS_THERE = "SELECT EXISTS (SELECT FROM freshness_samples WHERE at = %(at)s)"
 # Parked and paused listings wait for a person, and count only for the total. A new listing that was
 # not read yet is not late yet.
-LOOK = """
+ADD_SAMPLE = """
 INSERT INTO freshness_samples (at, tier, total, parked, paused, fresh, stale, unread, kept,
   promise_min, oldest_read_at)
 SELECT %(at)s, tier, round(count(*) * %(weight)s),
   round(count(*) FILTER (WHERE NOT is_active) * %(weight)s),
   round(count(*) FILTER (WHERE is_active AND is_paused) * %(weight)s),
-  round(count(*) FILTER (WHERE goes AND read_at > %(day_ago)s) * %(weight)s),
-  round(count(*) FILTER (WHERE goes AND read_at <= %(day_ago)s) * %(weight)s),
-  round(count(*) FILTER (WHERE goes AND read_at IS NULL) * %(weight)s),
-  round(count(*) FILTER (WHERE goes
-    AND coalesce(read_at, came_at) > %(now)s - promise.minutes * interval '1 minute')
+  round(count(*) FILTER (WHERE is_going AND read_at > %(day_ago)s) * %(weight)s),
+  round(count(*) FILTER (WHERE is_going AND read_at <= %(day_ago)s) * %(weight)s),
+  round(count(*) FILTER (WHERE is_going AND read_at IS NULL) * %(weight)s),
+  round(count(*) FILTER (WHERE is_going
+    AND coalesce(read_at, added_at) > %(now)s - promise.minutes * interval '1 minute')
     * %(weight)s),
-  min(promise.minutes), min(read_at) FILTER (WHERE goes AND consecutive_failures = 0)
-FROM (SELECT is_active, is_paused, is_active AND NOT is_paused AS goes, consecutive_failures,
-        last_successful_sync AS read_at, row.created_at AS came_at,
+  min(promise.minutes), min(read_at) FILTER (WHERE is_going AND consecutive_failures = 0)
+FROM (SELECT is_active, is_paused, is_active AND NOT is_paused AS is_going, consecutive_failures,
+        last_successful_sync AS read_at, row.created_at AS added_at,
         coalesce(profiles.tier, 'free') AS tier
       FROM (SELECT * FROM product_sync_schedule TABLESAMPLE SYSTEM (%(percent)s)
             WHERE is_active OR sync_status = 'parked') AS row
@@ -133,11 +134,11 @@ class Freshness:
         return (self.at - min(reads)).total_seconds() if reads else None
 
 
-class FreshnessSamples:
+class FreshnessSamples(Queries):
     """`freshness_samples`; `promises_min` is the promised maximum age of each tier's listings."""
 
     def __init__(self, pool: Pool, *, promises_min: Mapping[Tier, float]) -> None:
-        self._pool = pool
+        super().__init__(pool)
         self._promises_min = promises_min
 
     def sample(self, now: datetime) -> datetime:
@@ -146,7 +147,7 @@ class FreshnessSamples:
         with guarded(), self._pool.connection() as connection:
             if connection.execute(IS_THERE, {"at": at}).fetchone() != (True,):
                 share = share_of(connection, "product_sync_schedule")
-                connection.execute(LOOK, self._values(now, at, share))
+                connection.execute(ADD_SAMPLE, self._values(now, at, share))
         return at + EVERY
 
     def _values(self, now: datetime, at: datetime, share: SampleShare) -> dict[str, Any]:
@@ -162,31 +163,27 @@ class FreshnessSamples:
 
     def latest(self) -> Freshness | None:
         """Return the last sample; None before the first."""
-        samples = self._read(LATEST, {})
+        samples = self._samples(LATEST, {})
         return samples[0] if samples else None
 
     def series(self, since: datetime, *, points_max: int = POINTS_MAX) -> tuple[Freshness, ...]:
         """Return the samples since then, the oldest first, thinned to about so many."""
-        return self._read(SERIES, {"since": since, "spans": max(1, points_max - 1)})
+        return self._samples(SERIES, {"since": since, "spans": max(1, points_max - 1)})
 
     def forget(self, before: datetime) -> int:
         """Remove samples taken before that instant; return how many."""
-        with guarded(), self._pool.connection() as connection:
-            return connection.execute(FORGET, {"before": before}).rowcount
+        return self._write(FORGET, {"before": before})
 
-    def _read(self, statement: str, values: Mapping[str, Any]) -> tuple[Freshness, ...]:
-        with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(statement, values).fetchall()
+    def _samples(self, statement: str, values: Mapping[str, Any]) -> tuple[Freshness, ...]:
+        rows = self._read(_tier, statement, values)
         return tuple(
-            Freshness(at=at, tiers=tuple(_tier(row) for row in group))
+            Freshness(at=at, tiers=tuple(tier for _, tier in group))
             for at, group in groupby(rows, key=lambda row: row[0])
         )
 
 
-def _tier(row: tuple[Any, ...]) -> TierFreshness:
-    names = [field.name for field in fields(TierFreshness)]
-    values = dict(zip(names, row[1:], strict=True))
-    return TierFreshness(**{**values, "tier": Tier(values["tier"])})
+def _tier(*, at: datetime, tier: str, **columns: Any) -> tuple[datetime, TierFreshness]:  # noqa: ANN401
+    return at, TierFreshness(tier=Tier(tier), **columns)
 
 
 def _floor(now: datetime) -> datetime:

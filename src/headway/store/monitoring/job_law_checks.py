@@ -3,16 +3,14 @@
 Nothing here writes; see `law_checks` for the catalog lane's.
 """
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from headway.core.limits.rules import Quota, Resource
 from headway.core.limits.state import at_us, load
 from headway.core.limits.transitions import enter
-from headway.store.monitoring.law_checks import EXAMPLES, RESCUE_LATE, Findings
+from headway.store.monitoring.law_checks import EXAMPLES, RESCUE_LATE, FindingQueries, Findings
 from headway.store.pause_sql import ALL_PAUSED, is_seller_paused
-from headway.store.pool import Pool, guarded
 
 # Every row of the warehouse that bears another seller's name than its account does.
 STRAYS = " UNION ALL ".join(
@@ -61,48 +59,33 @@ FROM limiter WHERE rules @> '[{"kind": "quota"}]' ORDER BY limit_key
 """
 
 
-class JobLawChecks:
+class JobLawChecks(FindingQueries):
     """One method for each check."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
 
     def has_jobs(self) -> bool:
         """Return True if there is anything to check."""
-        with guarded(), self._pool.connection() as connection:
-            row = connection.execute(ANY_JOB).fetchone()
-        return bool(row and row[0])
+        return self._one(ANY_JOB) == (True,)
 
     def leases(self, now: datetime) -> Findings:
         """Find jobs under long expired leases, and accounts with two running jobs (L5)."""
-        return self._find(LEASES, {"late": now - RESCUE_LATE})
+        return self._findings(LEASES, {"late": now - RESCUE_LATE})
 
     def strays(self) -> Findings:
         """Find stored records that bear another seller's name (L10)."""
-        return self._find(NAMED, {})
+        return self._findings(NAMED)
 
     def starved(self, now: datetime) -> Findings:
         """Find jobs that have been due for more than a day (L12)."""
-        return self._find(STARVED, {"late": now - DAY, "now": now})
+        return self._findings(STARVED, {"late": now - DAY, "now": now})
 
     def quotas(self, now: datetime) -> tuple[int, Findings]:
         """Count the quotas, and find those of which more is used or reserved than there is (L11).
 
         What was used is counted twice: by the limiter, and by hour as pages were committed.
         """
-        with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(QUOTAS, {"since": now - DAY, "now": now}).fetchall()
+        rows = self._rows(QUOTAS, {"since": now - DAY, "now": now})
         wrong = [text for row in rows for text in _overdrawn(*row, now=now)]
         return len(rows), Findings(count=len(wrong), examples=tuple(wrong[:EXAMPLES]))
-
-    def _find(self, statement: str, values: Mapping[str, Any]) -> Findings:
-        counted = f"SELECT *, count(*) OVER () FROM ({statement}) AS found LIMIT {EXAMPLES}"
-        with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(counted, values).fetchall()
-        return Findings(
-            count=rows[0][3] if rows else 0,
-            examples=tuple(f"{what} of {seller}: {wrong}" for seller, what, wrong, _ in rows),
-        )
 
 
 def _overdrawn(

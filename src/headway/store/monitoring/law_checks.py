@@ -11,10 +11,12 @@ from typing import Any
 
 from headway.core.catalog.listings import MAIN, SupplierName
 from headway.core.limits.rules import Window
+from headway.core.pauses import PauseEvent, PauseSpan, pause_spans
 from headway.core.timetable.outages import ANSWERED, LoggedCall, Outage
-from headway.store.monitoring.pause_spans import Span, spans
 from headway.store.pause_sql import ALL_PAUSED, is_seller_paused
-from headway.store.pool import Pool, guarded
+from headway.store.pauses import active_pauses
+from headway.store.pool import guarded
+from headway.store.queries import Queries, read_as
 
 EXAMPLES = 5
 RESCUE_LATE = timedelta(minutes=5)
@@ -107,7 +109,7 @@ ORDER BY user_id, sku)
 UNION ALL
 (SELECT intent.user_id, intent.skus[1], 'its ' || kind || ' was sent at '
   || to_char(intent.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI')
-  || ' UTC and nobody has looked what became of it'
+  || ' UTC and nobody has checked its result'
 FROM push_intent AS intent JOIN connected_accounts AS account ON account.id = intent.account_id
 WHERE state = 'open' AND account.status = 'connected'
   AND NOT {ALL_PAUSED} AND NOT {is_seller_paused("intent")}
@@ -119,7 +121,7 @@ ORDER BY intent.created_at, intent.id)
 
 # L7: one push sends one write, and nothing is sent again while an earlier result is unknown.
 DOUBLED = """
-(SELECT user_id, min(skus[1]), count(*) || ' writes were sent on one visit to the shop'
+(SELECT user_id, min(skus[1]), count(*) || ' writes were sent in one push'
 FROM push_intent WHERE kind <> 'bulk'
 GROUP BY account_id, user_id, fence HAVING count(*) > 1 ORDER BY user_id, fence)
 UNION ALL
@@ -182,8 +184,17 @@ ORDER BY user_id, named.sku)
 
 CALLS = """
 SELECT begun_at, finished_at, status, result FROM call_ledger
-WHERE limit_key = %(key)s AND begun_at >= %(since)s AND status IN ('sent', 'unsent') ORDER BY
-  begun_at
+WHERE limit_key = %(key)s AND begun_at >= %(since)s AND status IN ('sent', 'unsent')
+ORDER BY begun_at
+"""
+PAUSE_EVENTS = """
+SELECT new_value ->> 'kind' AS kind, nullif(user_id, '') AS seller, sku,
+  new_value ->> 'supplier' AS supplier, sync_timestamp AS at,
+  event_type = 'sync_paused' AS is_pause, (new_value ->> 'until')::timestamptz AS until
+FROM sync_audit_log
+WHERE event_type IN ('sync_paused', 'sync_resumed') AND sync_timestamp >= %(since)s
+  AND coalesce(new_value ->> 'supplier', %(supplier)s) = %(supplier)s
+ORDER BY sync_timestamp, event_type = 'sync_paused', created_at
 """
 FILL = """
 SELECT count(*), coalesce(sum(cardinality(skus)), 0), coalesce(sum(seats_paid), 0) FROM call_ledger
@@ -218,11 +229,20 @@ class Fill:
     seats_paid: int
 
 
-class LawChecks:
-    """One method for each law."""
+class FindingQueries(Queries):
+    """Statements that return offenders as (seller, subject, what is wrong)."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def _findings(self, statement: str, values: Mapping[str, Any] | None = None) -> Findings:
+        counted = f"SELECT *, count(*) OVER () FROM ({statement}) AS offender LIMIT {EXAMPLES}"
+        rows = self._rows(counted, values or {})
+        return Findings(
+            count=rows[0][3] if rows else 0,
+            examples=tuple(f"{subject} of {seller}: {wrong}" for seller, subject, wrong, _ in rows),
+        )
+
+
+class LawChecks(FindingQueries):
+    """One method for each law."""
 
     def ages(
         self,
@@ -233,10 +253,8 @@ class LawChecks:
         outages: Sequence[Outage],
     ) -> ListingAges:
         """Find a supplier's listings whose good read is too old (L3); pauses excuse them too."""
-        with guarded(), self._pool.connection() as connection:
-            paused = spans(connection, now - 2 * age_max - DAY, now, supplier=supplier)
-        silences = paused + [
-            Span(seller=None, sku=None, starts_at=outage.starts_at, ends_at=outage.ends_at)
+        silences = self._pause_spans(now - 2 * age_max - DAY, now, supplier) + [
+            PauseSpan(seller=None, sku=None, starts_at=outage.starts_at, ends_at=outage.ends_at)
             for outage in outages
         ]
         values = {
@@ -248,9 +266,9 @@ class LawChecks:
             "sellers": [silence.seller for silence in silences],
             "skus": [silence.sku for silence in silences],
         }
-        late = self._find(LATE, values)
-        old, failing = self._row(OLD_COUNTS, values)
-        (sku_count,) = self._row(SKU_COUNT, values)
+        late = self._findings(LATE, values)
+        old, failing = self._one(OLD_COUNTS, values)
+        (sku_count,) = self._one(SKU_COUNT, values)
         return ListingAges(
             late=late,
             excused_count=old - late.count,
@@ -258,44 +276,49 @@ class LawChecks:
             sku_count=sku_count,
         )
 
+    def _pause_spans(
+        self, since: datetime, now: datetime, supplier: SupplierName
+    ) -> list[PauseSpan]:
+        """Return the pauses of a supplier's listings since then; current ones end now."""
+        values = {"since": since, "supplier": supplier}
+        with guarded(), self._pool.connection() as connection:
+            pauses = [pause for pause in active_pauses(connection, now) if pause.reaches(supplier)]
+            events = read_as(connection, PauseEvent, PAUSE_EVENTS, values)
+        return pause_spans(pauses, events, since=since, now=now)
+
     def leases(self, now: datetime) -> Findings:
         """Find leases without an owner, and rows and shops under long expired leases (L5)."""
-        return self._find(
+        return self._findings(
             LEASES, {"late": now - RESCUE_LATE, "silent": now - TAKEOVER_LATE, "now": now}
         )
 
     def lost(self, now: datetime) -> Findings:
         """Find observations, desired states and writes that led nowhere (L6)."""
-        return self._find(LOST, {"late": now - DAY, "bulk_late": now - 3 * DAY, "now": now})
+        return self._findings(LOST, {"late": now - DAY, "bulk_late": now - 3 * DAY, "now": now})
 
     def doubled(self) -> Findings:
         """Find writes that may have been sent twice (L7)."""
-        return self._find(DOUBLED, {})
+        return self._findings(DOUBLED)
 
     def blamed(self) -> Findings:
         """Find failures without evidence about the SKU itself (L8)."""
-        return self._find(BLAMED, {"evidence": list(EVIDENCE)})
+        return self._findings(BLAMED, {"evidence": list(EVIDENCE)})
 
     def harmful(self, currency: str) -> Findings:
         """Find prices that no shop may show (L9)."""
-        return self._find(HARMFUL, {"currency": currency})
+        return self._findings(HARMFUL, {"currency": currency})
 
     def strays(self, now: datetime) -> Findings:
         """Find states without a schedule row, and a day's writes without a listing (L10)."""
-        return self._find(STRAYS, {"since": now - DAY})
+        return self._findings(STRAYS, {"since": now - DAY})
 
     def calls(self, key: str, *, since: datetime) -> list[LoggedCall]:
         """Return the finished calls of the ledger."""
-        with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(CALLS, {"key": key, "since": since}).fetchall()
-        return [_logged(row) for row in rows]
+        return self._read(_logged, CALLS, {"key": key, "since": since})
 
     def windows(self) -> dict[str, list[Window]]:
         """Return the windows each limited resource was last used under, by key."""
-        with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(
-                "SELECT limit_key, rules FROM limiter ORDER BY limit_key"
-            ).fetchall()
+        rows = self._rows("SELECT limit_key, rules FROM limiter ORDER BY limit_key")
         return {
             key: [_window(rule) for rule in rules if rule["kind"] == "window"]
             for key, rules in rows
@@ -303,27 +326,13 @@ class LawChecks:
 
     def fill(self, key: str, *, since: datetime) -> Fill:
         """Count the seats of the price calls that were sent."""
-        calls, used, paid = self._row(FILL, {"key": key, "since": since})
+        calls, used, paid = self._one(FILL, {"key": key, "since": since})
         return Fill(calls=calls, seats_used=used, seats_paid=paid)
 
-    def _find(self, statement: str, values: Mapping[str, Any]) -> Findings:
-        counted = f"SELECT *, count(*) OVER () FROM ({statement}) AS found LIMIT {EXAMPLES}"
-        with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(counted, values).fetchall()
-        return Findings(
-            count=rows[0][3] if rows else 0,
-            examples=tuple(f"{sku} of {seller}: {wrong}" for seller, sku, wrong, _ in rows),
-        )
 
-    def _row(self, statement: str, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        with guarded(), self._pool.connection() as connection:
-            row = connection.execute(statement, values).fetchone()
-        assert row is not None, "an aggregate always answers"
-        return row
-
-
-def _logged(row: tuple[Any, ...]) -> LoggedCall:
-    begun_at, finished_at, status, result = row
+def _logged(
+    begun_at: datetime, finished_at: datetime | None, status: str, result: str | None
+) -> LoggedCall:
     # An unused permit says nothing about the supplier, unless no connection was possible.
     was_answered = status == "sent" or result not in ANSWERED
     return LoggedCall(

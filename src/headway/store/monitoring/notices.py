@@ -11,7 +11,8 @@ from typing import Any
 from psycopg import Connection
 
 from headway.core.catalog.listings import SellerId
-from headway.store.pool import Pool, guarded
+from headway.store.pool import guarded
+from headway.store.queries import Queries
 
 ADD = """
 INSERT INTO notices (user_id, topic, subject, text, created_at)
@@ -81,21 +82,12 @@ def add_notice(
     now: datetime,
 ) -> bool:
     """Store a notice in the caller's transaction; return False if it exists already."""
-    values = {
-        "topic": topic.value,
-        "subject": subject,
-        "user_id": user_id,
-        "text": text,
-        "now": now,
-    }
+    values = {"topic": topic, "subject": subject, "user_id": user_id, "text": text, "now": now}
     return connection.execute(ADD, values).rowcount == 1
 
 
-class Notices:
+class Notices(Queries):
     """Table `notices`."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
 
     def add(
         self, topic: Topic, subject: str, *, user_id: SellerId, text: str, now: datetime
@@ -107,22 +99,8 @@ class Notices:
     def warn_of_tokens(self, now: datetime) -> int:
         """Store a notice, once, for each token that expires soon; return how many."""
         values = {"now": now, "until": now + EXPIRES_SOON}
-        with guarded(), self._pool.connection() as connection:
-            return connection.execute(EXPIRING, values).rowcount
+        return self._write(EXPIRING, values)
 
     def list(self, user_id: SellerId, *, limit: int = 100) -> list[Notice]:
         """Return a seller's notices, newest first."""
-        with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(LIST, {"user_id": user_id, "limit": limit}).fetchall()
-        return [
-            Notice(
-                id=id_,
-                user_id=SellerId(seller_id),
-                topic=Topic(topic),
-                subject=subject,
-                text=text,
-                created_at=created_at,
-                delivered_at=delivered_at,
-            )
-            for id_, seller_id, topic, subject, text, created_at, delivered_at in rows
-        ]
+        return self._read(Notice, LIST, {"user_id": user_id, "limit": limit})

@@ -4,12 +4,12 @@ A sender leases a message; after a crash another sends it again to those address
 recorded. The mark in its text shows a reader who gets it twice that it is the same.
 """
 
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg import Connection
 
-from headway.core.monitoring.alerts import Severity
 from headway.core.monitoring.messages import (
     GIVE_UP_AFTER,
     ClaimedMessage,
@@ -18,7 +18,8 @@ from headway.core.monitoring.messages import (
     notice_message,
     retry_after,
 )
-from headway.store.pool import Pool, guarded
+from headway.store.pool import guarded
+from headway.store.queries import Queries
 
 LEASE = timedelta(minutes=5)
 POST = """
@@ -78,16 +79,7 @@ FORGET = "DELETE FROM outbox WHERE ended_at < %(before)s"
 
 def post(connection: Connection[Any], message: Message) -> bool:
     """Store a message in the caller's transaction; return False if it exists already."""
-    values = {
-        "key": message.key,
-        "severity": message.severity.value,
-        "title": message.title,
-        "body": message.body,
-        "created_at": message.created_at,
-        "due_at": message.due_at,
-        "notice_id": message.notice_id,
-    }
-    return connection.execute(POST, values).rowcount == 1
+    return connection.execute(POST, asdict(message)).rowcount == 1
 
 
 def withdraw(connection: Connection[Any], begins_with: str) -> bool:
@@ -97,11 +89,8 @@ def withdraw(connection: Connection[Any], begins_with: str) -> bool:
     return taken > 0 and connection.execute(IS_STORED, values).fetchone() == (False,)
 
 
-class Outbox:
+class Outbox(Queries):
     """Table `outbox`."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
 
     def gather(self, now: datetime, *, quiet: QuietHours | None) -> int:
         """Store a message for every notice of the last day that has none; return how many."""
@@ -120,33 +109,17 @@ class Outbox:
 
     def claim(self, now: datetime) -> ClaimedMessage | None:
         """Lease the message that has been due longest; None if none is."""
-        values = {"now": now, "lease_until": now + LEASE}
-        with guarded(), self._pool.connection() as connection:
-            row = connection.execute(CLAIM, values).fetchone()
-        if row is None:
-            return None
-        id_, tries, severity, title, body, created_at, delivered = row
-        return ClaimedMessage(
-            id=id_,
-            tries=tries,
-            severity=Severity(severity),
-            title=title,
-            body=body,
-            created_at=created_at,
-            delivered=tuple(delivered),
-        )
+        return self._find(ClaimedMessage, CLAIM, {"now": now, "lease_until": now + LEASE})
 
     def next_at(self) -> datetime | None:
         """Return when the next message may be sent; None if none waits."""
-        with guarded(), self._pool.connection() as connection:
-            row = connection.execute(NEXT).fetchone()
-        return None if row is None else row[0]
+        due_at: datetime | None = self._one(NEXT)[0]
+        return due_at
 
     def note(self, message: ClaimedMessage, target: str) -> bool:
         """Record that an address has the message; return False if the lease was lost."""
         values = {"id": message.id, "tries": message.tries, "target": target}
-        with guarded(), self._pool.connection() as connection:
-            return connection.execute(NOTE, values).rowcount == 1
+        return self._write(NOTE, values) == 1
 
     def settle(self, message: ClaimedMessage, error: str, *, now: datetime) -> bool:
         """End a message, or retry it later, for a day; return True if it has ended."""
@@ -160,11 +133,9 @@ class Outbox:
             "is_sent": is_sent,
             "due_at": now + retry_after(message.tries),
         }
-        with guarded(), self._pool.connection() as connection:
-            connection.execute(END if has_ended else AGAIN, values)
+        self._write(END if has_ended else AGAIN, values)
         return has_ended
 
     def forget(self, before: datetime) -> int:
         """Remove what was ended before that instant; return how many."""
-        with guarded(), self._pool.connection() as connection:
-            return connection.execute(FORGET, {"before": before}).rowcount
+        return self._write(FORGET, {"before": before})

@@ -8,13 +8,14 @@ import json
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 
 from headway import __version__
 from headway.clock import Clock, fresh_id
 from headway.store.migrate import load
-from headway.store.pool import Pool, guarded
+from headway.store.pool import guarded
+from headway.store.queries import Queries, read_as
 
 SILENT = timedelta(minutes=2)
 
@@ -22,7 +23,8 @@ SERVER_CLOCK = "SELECT clock_timestamp()"
 SEE = """
 INSERT INTO processes AS row (id, verb, host, pid, version, migrations_known, settings,
   clock_ahead_ms)
-VALUES (%(id)s, %(verb)s, %(host)s, %(pid)s, %(version)s, %(known)s, %(settings)s, %(ahead_ms)s)
+VALUES (%(id)s, %(verb)s, %(host)s, %(pid)s, %(version)s, %(migrations_known)s,
+  %(settings)s, %(ahead_ms)s)
 ON CONFLICT (id) DO UPDATE SET seen_at = clock_timestamp(), clock_ahead_ms = %(ahead_ms)s
 """
 EXISTS = "SELECT to_regclass('processes') IS NOT NULL"
@@ -73,44 +75,30 @@ class Presence:
     migrations_known: int = field(default_factory=lambda: len(load()))
 
 
-class Processes:
+class Processes(Queries):
     """Table `processes`."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-
-    def see(self, presence: Presence, wall: Clock) -> None:
+    def see(self, presence: Presence, clock: Clock) -> None:
         """Store the report of a process, and the offset of its host's clock."""
-        values = {
-            "id": presence.id,
-            "verb": presence.verb,
-            "host": presence.host,
-            "pid": presence.pid,
-            "version": presence.version,
-            "known": presence.migrations_known,
-            "settings": json.dumps(dict(presence.settings)),
-        }
+        values = {**asdict(presence), "settings": json.dumps(dict(presence.settings))}
         with guarded(), self._pool.connection() as connection:
-            asked_at = wall.now()
+            asked_at = clock.now()
             server_at = connection.execute(SERVER_CLOCK).fetchall()[0][0]
-            ahead = -clock_offset(server_at, asked_at=asked_at, answered_at=wall.now())
+            ahead = -clock_offset(server_at, asked_at=asked_at, answered_at=clock.now())
             values["ahead_ms"] = ahead / timedelta(milliseconds=1)
             connection.execute(SEE, values)
             connection.execute(FORGET, (10 * SILENT,))
 
     def leave(self, presence: Presence) -> None:
         """Delete the report of a process that ends."""
-        with guarded(), self._pool.connection() as connection:
-            connection.execute(LEAVE, (presence.id,))
+        self._write(LEAVE, (presence.id,))
 
     def alive(self) -> list[Process]:
         """Return the processes that reported lately; none if the schema has no such table."""
         with guarded(), self._pool.connection() as connection:
             if connection.execute(EXISTS).fetchone() != (True,):
                 return []
-            rows = connection.execute(ALIVE, (SILENT,)).fetchall()
-        names = Process.__dataclass_fields__
-        return [Process(**dict(zip(names, row, strict=True))) for row in rows]
+            return read_as(connection, Process, ALIVE, (SILENT,))
 
 
 def clock_offset(server_at: datetime, *, asked_at: datetime, answered_at: datetime) -> timedelta:

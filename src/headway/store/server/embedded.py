@@ -32,7 +32,7 @@ from headway.store.server.folder import (
     await_predecessor,
     ensure_password,
     explained,
-    initialise,
+    initialize,
     is_owned,
     open_to_nobody,
     take_lock,
@@ -146,8 +146,8 @@ class EmbeddedServer:
     def dsn(self, database: str = "headway") -> str:
         """Return the address of one database; it holds the password."""
         assert self._process is not None, "not started"
-        door = self._settings["unix_socket_directories"]
-        return _dsn(self._password, self._port, database, door=door)
+        socket_dir = self._settings["unix_socket_directories"]
+        return _dsn(self._password, self._port, database, socket_dir=socket_dir)
 
     def announce(self, note: Mapping[str, Any]) -> None:
         """Publish what joining processes need to know besides the address."""
@@ -196,7 +196,7 @@ class EmbeddedServer:
             programs = open_to_nobody(self.data_dir, programs)
         self._password = ensure_password(self.data_dir, drop)
         if not made_by.exists():
-            initialise(self.data_dir, programs, drop, is_durable=self._is_durable)
+            initialize(self.data_dir, programs, drop, is_durable=self._is_durable)
         give(self.data_dir / "pg", drop)
         await_predecessor(self.data_dir / "pg")
         self._launch(programs, drop)
@@ -258,9 +258,9 @@ def find_running(data_dir: Path) -> RunningServer | None:
     )
 
 
-def _dsn(password: str, port: int, database: str, *, door: str = "") -> str:
-    """Return an address on loopback, or by the socket in the folder `door`."""
-    host = quote(door, safe="") if door else HOST
+def _dsn(password: str, port: int, database: str, *, socket_dir: str = "") -> str:
+    """Return an address on loopback, or by the socket in that folder."""
+    host = quote(socket_dir, safe="") if socket_dir else HOST
     return f"postgresql://{USER}:{password}@{host}:{port}/{database}?sslmode=disable"
 
 

@@ -109,7 +109,7 @@ def ensure_password(data_dir: Path, drop: Drop) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def initialise(data_dir: Path, programs: Programs, drop: Drop, *, is_durable: bool) -> None:
+def initialize(data_dir: Path, programs: Programs, drop: Drop, *, is_durable: bool) -> None:
     """Create the database files in another folder and rename it, so none is ever incomplete."""
     fresh, final = data_dir / "pg.new", data_dir / "pg"
     shutil.rmtree(fresh, ignore_errors=True)
@@ -128,7 +128,7 @@ def initialise(data_dir: Path, programs: Programs, drop: Drop, *, is_durable: bo
         reason = worst_line(done.stderr)
         raise ConfigError(
             f"cannot make the embedded database in {data_dir}: {reason};"
-            " mend that, or set HEADWAY_DATA_DIR to another folder"
+            " fix that, or set HEADWAY_DATA_DIR to another folder"
         )
     fresh.rename(final)
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -11,22 +12,26 @@ from headway.core.catalog.listings import SellerId
 from headway.errors import StoreError
 from headway.store.access.isolation import ROLE, TenantPool
 from headway.store.pool import Pool, guarded
+from headway.store.queries import read_as
 
 ROUNDS = 3
 SERVER = """
-SELECT current_setting('server_version'), current_user,
-  pg_is_in_recovery() OR current_setting('transaction_read_only')::bool, clock_timestamp(),
-  (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
+SELECT current_setting('server_version') AS version, current_user AS user,
+  pg_is_in_recovery() OR current_setting('transaction_read_only')::bool AS is_read_only,
+  clock_timestamp() AS clock,
+  (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS connections,
   current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+    AS connections_max
 """
 # Older servers know no options of a membership: every member may become the role.
 RIGHTS = f"""
-SELECT rolsuper OR rolbypassrls, current_schema() IS NOT NULL,
-  coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
-  has_database_privilege(current_database(), 'TEMPORARY'),
+SELECT rolsuper OR rolbypassrls AS bypasses_row_policies,
+  current_schema() IS NOT NULL AS has_schema,
+  coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may_create,
+  has_database_privilege(current_database(), 'TEMPORARY') AS may_make_temporary,
   EXISTS (SELECT FROM pg_roles WHERE rolname = '{ROLE}')
   AND pg_has_role('{ROLE}', CASE WHEN current_setting('server_version_num')::int >= 160000
-    THEN 'SET' ELSE 'MEMBER' END)
+    THEN 'SET' ELSE 'MEMBER' END) AS may_be_seller
 FROM pg_roles WHERE rolname = current_user
 """
 # Our tables are those of the user who created the record of migrations.
@@ -89,21 +94,9 @@ def probe(pool: Pool) -> ServerFacts:
     """Check the server over two connections, alternately."""
     with guarded(), pool.connection() as one, pool.connection() as other:
         pooling = _pooling(one, other)
-        row = one.execute(SERVER).fetchone()
-        assert row is not None
-        info = one.info
-        place = f"{info.host}:{info.port}/{info.dbname}"
-    version, user, is_read_only, clock, connections, connections_max = row
-    return ServerFacts(
-        version=version,
-        place=place,
-        user=user,
-        clock=clock,
-        pooling=pooling,
-        is_read_only=is_read_only,
-        connections=connections,
-        connections_max=connections_max,
-    )
+        place = f"{one.info.host}:{one.info.port}/{one.info.dbname}"
+        (facts,) = read_as(one, partial(ServerFacts, place=place, pooling=pooling), SERVER)
+    return facts
 
 
 def _pooling(first: "psycopg.Connection[Any]", other: "psycopg.Connection[Any]") -> Pooling:
@@ -136,20 +129,11 @@ def _pooling(first: "psycopg.Connection[Any]", other: "psycopg.Connection[Any]")
 def rights(pool: Pool) -> RoleRights:
     """Check what our role may do, and tenant isolation where there is a schema."""
     with guarded(), pool.connection() as connection:
-        row = connection.execute(RIGHTS).fetchone()
-        assert row is not None
+        rows: list[dict[str, bool]] = read_as(connection, dict, RIGHTS)
         closed = tuple(name for (name,) in connection.execute(CLOSED).fetchall())
         exists = connection.execute(EXISTS).fetchone() == (True,)
-    bypasses_row_policies, has_schema, may_create, may_make_temporary, may_be_seller = row
-    return RoleRights(
-        bypasses_row_policies=bypasses_row_policies,
-        has_schema=has_schema,
-        may_create=may_create,
-        may_make_temporary=may_make_temporary,
-        may_be_seller=may_be_seller,
-        closed=closed,
-        has_row_policies=_has_row_policies(pool) if exists else None,
-    )
+    has_row_policies = _has_row_policies(pool) if exists else None
+    return RoleRights(**rows[0], closed=closed, has_row_policies=has_row_policies)
 
 
 def _has_row_policies(pool: Pool) -> bool:

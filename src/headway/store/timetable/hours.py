@@ -4,18 +4,13 @@ What is planned follows from due times, counted on a sample where there are many
 in the ledger. Hours are those of the clock, in UTC.
 """
 
-import math
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from headway.core.catalog.listings import MAIN, LimitKey, SupplierName
-from headway.core.timetable.policies.policy import HOURS, Policy, RetryWindow
+from headway.core.timetable.day import DAY, HOUR, DayTimetable, MadeHour, plan_hours, retry_windows
+from headway.core.timetable.policies.policy import HOURS, Policy
 from headway.store.pool import Pool, guarded
 from headway.store.sampling import share_of
-
-HOUR = timedelta(hours=1)
-DAY = timedelta(days=1)
-WINDOWS_MAX = 48
 
 # Overdue listings count as due in the current hour.
 PLANNED = """
@@ -35,42 +30,6 @@ WHERE limit_key = %(limit_key)s AND begun_at >= %(since)s AND begun_at <= %(now)
   'unsent'
 GROUP BY 1
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedHour:
-    """A coming hour: the listings due in it, and the calls planned for it."""
-
-    at: datetime
-    due: int
-    calls: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MadeHour:
-    """A past hour: calls made, how many succeeded, and the seats they used."""
-
-    at: datetime
-    calls: int
-    good: int
-    seats: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DayTimetable:
-    """The past day and the next; the current hour is in both.
-
-    `slots` counts the listings of each hour of the day, where the policy gives slots. `backlog` is
-    what is still due after the last hour.
-    """
-
-    now: datetime
-    planned: tuple[PlannedHour, ...]
-    made: tuple[MadeHour, ...]
-    windows: tuple[RetryWindow, ...]
-    slots: tuple[int, ...]
-    backlog: int
-    is_estimate: bool
 
 
 class TimetableQueries:
@@ -106,43 +65,24 @@ class TimetableQueries:
         weight = share.weight
         due = {hour: round(count * weight) for is_due, hour, count in counted if is_due}
         slots = {hour: round(count * weight) for is_due, hour, count in counted if not is_due}
-        planned, backlog = self._plan(start, [due.get(hour, 0) for hour in range(HOURS)], policy)
+        planned, backlog = plan_hours(
+            start,
+            [due.get(hour, 0) for hour in range(HOURS)],
+            policy=policy,
+            seats=self._seats,
+            calls_per_hour=self._calls_per_hour,
+        )
         return DayTimetable(
             now=now,
             planned=planned,
             made=tuple(_made(since + hour * HOUR, made.get(hour)) for hour in range(HOURS)),
-            windows=_windows(now, policy, listed),
+            windows=retry_windows(now, policy, listed),
             slots=() if policy.is_eager else tuple(slots.get(hour, 0) for hour in range(HOURS)),
             backlog=backlog,
             is_estimate=share.is_estimate,
         )
 
-    def _plan(
-        self, start: datetime, due: list[int], policy: Policy
-    ) -> tuple[tuple[PlannedHour, ...], int]:
-        """Fill calls with the due listings, as many an hour as the limit allows; the rest waits."""
-        hours, waiting, most = [], 0, math.floor(self._calls_per_hour)
-        for number, count in enumerate(due):
-            waiting += count
-            calls = most if policy.is_eager else min(most, math.ceil(waiting / self._seats))
-            waiting = max(0, waiting - calls * self._seats)
-            hours.append(PlannedHour(at=start + number * HOUR, due=count, calls=calls))
-        return tuple(hours), waiting
-
 
 def _made(at: datetime, figures: list[int] | None) -> MadeHour:
     calls, good, seats = figures or (0, 0, 0)
     return MadeHour(at=at, calls=calls, good=good, seats=int(seats))
-
-
-def _windows(now: datetime, policy: Policy, listed: int) -> tuple[RetryWindow, ...]:
-    """Return the retry windows of the next day, the current one first."""
-    windows: list[RetryWindow] = []
-    at = now
-    while at < now + DAY and len(windows) < WINDOWS_MAX:
-        window = policy.retry_window(at, listed)
-        if window is None or window.closes_at <= at:
-            break
-        windows.append(window)
-        at = window.closes_at
-    return tuple(windows)

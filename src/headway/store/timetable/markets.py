@@ -5,16 +5,16 @@ statement adds or replaces one small thing, so any number of workers may learn a
 """
 
 import json
-import math
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
 from headway.core.catalog.listings import MAIN, Sku, SupplierName
 from headway.core.timetable.families import Family
-from headway.core.timetable.market import Lesson, Market, price_after
+from headway.core.timetable.market import Lesson, Market
 from headway.core.timetable.rates import RATES, Prior, Recency
-from headway.store.pool import Pool, guarded
+from headway.store.pool import Pool
+from headway.store.queries import Queries
 
 # Two index scans, of the waiting listings and of those being read: there may be any number of
 # other suppliers.
@@ -130,13 +130,13 @@ RETURNING row.sku
 """.format(oldest=f"{WAITS} AND last_successful_sync IS NOT NULL")
 
 
-class Markets:
+class Markets(Queries):
     """The rows of `market` and `family` of one supplier, and the due times they change."""
 
     def __init__(
         self, pool: Pool, supplier: SupplierName = MAIN, *, limit_key: str, seats_per_min: float
     ) -> None:
-        self._pool = pool
+        super().__init__(pool)
         self._key = {"limit_key": limit_key, "supplier": supplier}
         self._seats_per_min = seats_per_min
 
@@ -171,7 +171,7 @@ class Markets:
         values = {
             "now": now,
             "price": market.going_price,
-            "step": _price_step(market, lesson, now),
+            "step": market.price_step(lesson, now),
             "hits": list(lesson.hits),
             "hits_expected": list(lesson.hits_expected),
             "families": json.dumps({family.name: family.as_json() for family in lesson.families}),
@@ -192,8 +192,7 @@ class Markets:
 
     def refit(self, market: Market, now: datetime) -> None:
         """Fit the distribution of change rates again, unless another worker just did."""
-        with guarded(), self._pool.connection() as connection:
-            cells = connection.execute(CELLS, self._key).fetchall()
+        cells = self._rows(CELLS, self._key)
         recency = market.recency.decayed()
         values = {
             "prior": list(market.prior.refit(cells).shares),
@@ -206,16 +205,12 @@ class Markets:
 
     def oldest(self) -> datetime | None:
         """Return when the longest waiting listing was last read or added; None if none waits."""
-        with guarded(), self._pool.connection() as connection:
-            row = connection.execute(OLDEST, self._key).fetchone()
-        assert row is not None, "an expression always answers"
-        oldest_at: datetime | None = row[0]
+        oldest_at: datetime | None = self._one(OLDEST, self._key)[0]
         return oldest_at
 
     def ages_min(self, now: datetime) -> Mapping[int, int]:
         """Return how many SKUs were last read that many minutes ago."""
-        with guarded(), self._pool.connection() as connection:
-            return dict(connection.execute(AGES, {**self._key, "now": now}).fetchall())
+        return dict(self._rows(AGES, {**self._key, "now": now}))
 
     def hurry(self, count: int, now: datetime) -> list[Sku]:
         """Put this many of the listings read longest ago first; return the SKUs that moved."""
@@ -223,29 +218,10 @@ class Markets:
 
     def _load(self, families: Collection[str]) -> tuple[Any, ...] | None:
         values = {**self._key, "names": list(families)}
-        with guarded(), self._pool.connection() as connection:
-            return connection.execute(LOAD, values).fetchone()
+        return self._first(LOAD, values)
 
     def _execute(self, statement: str, values: Mapping[str, Any]) -> None:
-        with guarded(), self._pool.connection() as connection:
-            connection.execute(statement, {**values, **self._key})
+        self._write(statement, {**values, **self._key})
 
     def _skus(self, statement: str, values: Mapping[str, Any]) -> list[Sku]:
-        with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(statement, {**values, **self._key}).fetchall()
-        return [row[0] for row in rows]
-
-
-def _price_step(market: Market, lesson: Lesson, now: datetime) -> float:
-    """Return what to add to the logarithm of the price."""
-    if lesson.lag_min is None or market.updated_at is None:
-        return 0.0
-    log_price = math.log(market.going_price)
-    after = price_after(
-        log_price,
-        lesson.lag_min,
-        (now - market.updated_at).total_seconds() / 60,
-        market.listings,
-        market.seats_per_min,
-    )
-    return after - log_price
+        return [sku for (sku,) in self._rows(statement, {**values, **self._key})]

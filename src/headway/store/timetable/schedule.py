@@ -21,7 +21,8 @@ from headway.core.catalog.listings import (
     Sku,
     SupplierName,
 )
-from headway.store.pool import Pool, guarded
+from headway.store.pool import Pool
+from headway.store.queries import Queries
 from headway.store.sql_files import read_sql
 
 SUSPICION_MAX = 2**31 - 1
@@ -31,35 +32,6 @@ CLAIM = read_sql("timetable", "claim")
 SETTLE = read_sql("timetable", "settle")
 SETTLE_UNCHANGED = read_sql("timetable", "settle_unchanged")
 NEWS_COLUMNS = ("observed", "desired", "proposed", "rejected", "staging")
-# The columns of claim.sql, in its order.
-LISTING_COLUMNS = (
-    "id",
-    "user_id",
-    "sku",
-    "priority",
-    "fence",
-    "next_sync_at",
-    "hour_bucket",
-    "minute_offset",
-    "created_at",
-    "last_successful_sync",
-    "consecutive_failures",
-    "missing_count",
-    "suspicion",
-    "last_boeing_hash",
-    "observed",
-    "desired",
-    "desired_version",
-    "held_reason",
-    "proposed",
-    "rejected",
-    "moved_at",
-    "batch_id",
-    "sync_priority",
-    "value_weight",
-    "family",
-    "swept_from",
-)
 EVIDENCE_COLUMNS = ("changes_seen", "watched_days", "changed_at")
 RELEASE = """
 WITH ours AS (
@@ -105,14 +77,14 @@ WHERE retried_at >= %(since)s AND supplier = %(supplier)s
 LISTED = "SELECT coalesce(sum(listing_count), 0) FROM profiles WHERE supplier = %(supplier)s"
 
 
-class Schedule:
+class Schedule(Queries):
     """One supplier's rows of `product_sync_schedule`, behind the engine's port.
 
     Expired leases are rescued for all suppliers at once.
     """
 
     def __init__(self, pool: Pool, supplier: SupplierName = MAIN) -> None:
-        self._pool = pool
+        super().__init__(pool)
         self._supplier = supplier
 
     def front(
@@ -130,19 +102,7 @@ class Schedule:
             "without": list(without),
             "suspicion_max": 0 if only_clean else SUSPICION_MAX,
         }
-        with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(FRONT.format(limit=limit), values).fetchall()
-        return [
-            Candidate(
-                id=id_,
-                user_id=user_id,
-                sku=sku,
-                priority=Priority(priority),
-                next_sync_at=next_sync_at,
-                suspicion=suspicion,
-            )
-            for id_, user_id, sku, priority, next_sync_at, suspicion in rows
-        ]
+        return self._read(Candidate, FRONT.format(limit=limit), values)
 
     def claim(
         self,
@@ -162,9 +122,7 @@ class Schedule:
             "lease_until": lease_until,
             "retried": list(retried),
         }
-        with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(CLAIM, values).fetchall()
-        return [_listing(row) for row in rows]
+        return self._read(read_listing, CLAIM, values)
 
     def settle(self, settlements: Sequence[Settlement], *, now: datetime, call_id: str) -> int:
         """Write outcomes, states and events in one transaction; return how many were refused."""
@@ -180,15 +138,15 @@ class Schedule:
         # A column that is not named is NULL.
         columns = [{name: row[name] for name in row if row[name] is not None} for row in rows]
         values["rows"] = json.dumps(columns, default=str)
-        return len(settlements) - self._number(statement, values)
+        return len(settlements) - int(self._one(statement, values)[0])
 
     def listed(self) -> int:
         """Return how many listings there are, as last counted."""
-        return self._number(LISTED, {"supplier": self._supplier})
+        return int(self._one(LISTED, {"supplier": self._supplier})[0])
 
     def retried_since(self, since: datetime) -> int:
         """Return how many SKUs were read as retries since then."""
-        return self._number(RETRIED, {"since": since, "supplier": self._supplier})
+        return int(self._one(RETRIED, {"since": since, "supplier": self._supplier})[0])
 
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
         """End leases without an outcome, and set suspicion; return how many were still held."""
@@ -197,31 +155,21 @@ class Schedule:
             "fence": [listing.fence for listing in listings],
             "suspicion": [suspicion.get(listing.id, listing.suspicion) for listing in listings],
         }
-        with guarded(), self._pool.connection() as connection:
-            return connection.execute(RELEASE, values).rowcount
+        return self._write(RELEASE, values)
 
     def reset_suspicion(self) -> int:
         """Reset the suspicion of all listings that are not being read; return how many."""
-        with guarded(), self._pool.connection() as connection:
-            return connection.execute(RESET_SUSPICION, {"supplier": self._supplier}).rowcount
+        return self._write(RESET_SUSPICION, {"supplier": self._supplier})
 
     def rescue(self, now: datetime) -> int:
         """Free the listings whose lease has expired; return how many."""
-        with guarded(), self._pool.connection() as connection:
-            return connection.execute(RESCUE, {"now": now}).rowcount
-
-    def _number(self, statement: str, values: Mapping[str, Any]) -> int:
-        with guarded(), self._pool.connection() as connection:
-            row = connection.execute(statement, values).fetchone()
-        assert row is not None, "a count always answers"
-        return int(row[0])
+        return self._write(RESCUE, {"now": now})
 
 
-def _listing(row: tuple[Any, ...]) -> Listing:
-    """Read a row in the order of the claim's columns."""
-    values = dict(zip(LISTING_COLUMNS + EVIDENCE_COLUMNS, row, strict=True))
-    evidence = Evidence(**{name: values.pop(name) for name in EVIDENCE_COLUMNS})
-    return Listing(**{**values, "priority": Priority(values["priority"]), "evidence": evidence})
+def read_listing(*, priority: str, **columns: Any) -> Listing:  # noqa: ANN401 - a row
+    """Return a listing with its evidence."""
+    evidence = Evidence(**{name: columns.pop(name) for name in EVIDENCE_COLUMNS})
+    return Listing(priority=Priority(priority), evidence=evidence, **columns)
 
 
 def _settled(settlement: Settlement) -> dict[str, Any]:

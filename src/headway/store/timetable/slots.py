@@ -4,21 +4,22 @@ Reads and retries move one listing's due time at a time; what is here moves many
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg import Connection
-from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
-from headway.core.catalog.listings import MAIN, Priority, SellerId, Sku, SupplierName
-from headway.core.timetable.policies import CatalogSummary, Policy
+from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName
+from headway.core.timetable.policies import Policy
 from headway.core.timetable.policies.hours import FAILURES_MAX, OLD
-from headway.core.timetable.policies.policy import EMPTY, OnceADay, latest_due
+from headway.core.timetable.policies.policy import EMPTY, latest_due
+from headway.core.timetable.slots import RequestedSlot, Slot, SlottedListing
 from headway.errors import InvalidError, NotFoundError
 from headway.store.catalog.listings import LOCK, read_catalog
 from headway.store.pool import Pool, guarded
+from headway.store.queries import Queries, read_as
 
 CHUNK = 10_000
 FIRST = "00000000-0000-0000-0000-000000000000"
@@ -94,7 +95,7 @@ WITH changes AS (
   FROM product_sync_schedule AS row LEFT JOIN begun USING (user_id, sku)
   WHERE row.changes_seen = 0 AND row.watched_days = 0
     AND row.last_successful_sync > coalesce(begun.at, row.created_at)
-), told AS (
+), evidence AS (
   SELECT watched.id, max(changes.at) AS changed_at,
     45 * (1 - exp(-(extract(epoch FROM watched.until - watched.since) / 86400 / 45)::float8))
       AS watched_days,
@@ -104,9 +105,9 @@ WITH changes AS (
     AND changes.sku = watched.sku AND changes.at > watched.since AND changes.at <= watched.until
   GROUP BY watched.id, watched.until, watched.since
 )
-UPDATE product_sync_schedule AS row SET changes_seen = told.changes_seen,
-  watched_days = told.watched_days, changed_at = told.changed_at
-FROM told WHERE row.id = told.id
+UPDATE product_sync_schedule AS row SET changes_seen = evidence.changes_seen,
+  watched_days = evidence.watched_days, changed_at = evidence.changed_at
+FROM evidence WHERE row.id = evidence.id
 """
 # The same place as `place_in_window` gives: fewest failures first, then the oldest attempt. A
 # listing tried since the window opened is not retried in it again.
@@ -143,26 +144,6 @@ VALUES (%(user_id)s, %(sku)s, %(now)s, 'slot_moved', %(old)s, %(new)s, %(now)s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
-    """Where a listing is in the timetable, in the words of its columns."""
-
-    hour_bucket: int
-    minute_offset: int
-    sync_priority: int
-    manual_slot_override: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestedSlot:
-    """A requested slot; None leaves a value as it is. `is_auto` lets the policy choose."""
-
-    hour_bucket: int | None = None
-    minute_offset: int = 0
-    sync_priority: int | None = None
-    is_auto: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MovedSlot:
     """Result of moving a listing."""
 
@@ -174,52 +155,11 @@ class MovedSlot:
     is_parked: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
-    """The columns of a listing that place it in the timetable."""
-
-    id: str
-    supplier: SupplierName
-    sku: Sku
-    hour_bucket: int
-    minute_offset: int
-    sync_priority: int
-    manual_slot_override: bool
-    priority: str
-    sync_status: str
-    is_active: bool
-    next_sync_at: datetime
-    read_at: datetime
-
-    @property
-    def slot(self) -> Slot:
-        """Where it is."""
-        return Slot(
-            hour_bucket=self.hour_bucket,
-            minute_offset=self.minute_offset,
-            sync_priority=self.sync_priority,
-            manual_slot_override=self.manual_slot_override,
-        )
-
-    @property
-    def waits_for_slot(self) -> bool:
-        """True if its due time follows from its slot."""
-        return self.is_active and self.priority == Priority.SCHEDULED
-
-    def due(self, policy: Policy, slot: Slot, now: datetime) -> datetime:
-        """Return when it is due in this slot, or before it so that it does not become too old."""
-        latest = latest_due(self.read_at, age_max=policy.age_max, slack=policy.slack)
-        if not isinstance(policy, OnceADay):
-            return min(latest, policy.place(self.sku, now).next_sync_at)
-        hour, minute = slot.hour_bucket, slot.minute_offset
-        return min(latest, policy.due_in(self.sku, hour, minute, slot.sync_priority, now))
-
-
-class Timetable:
+class Timetable(Queries):
     """Slots and due times of many listings; windows for retries are one supplier's."""
 
     def __init__(self, pool: Pool, supplier: SupplierName = MAIN) -> None:
-        self._pool = pool
+        super().__init__(pool)
         self._supplier = supplier
 
     def adopt(self, policy: Policy, now: datetime, *, seats_per_min: float = SEATS_PER_MIN) -> int:
@@ -258,8 +198,7 @@ class Timetable:
             "failures_max": FAILURES_MAX,
             "old": OLD,
         }
-        with guarded(), self._pool.connection() as connection:
-            return [sku for (sku,) in connection.execute(ROLL, values)]
+        return [sku for (sku,) in self._rows(ROLL, values)]
 
     def move(
         self,
@@ -277,20 +216,20 @@ class Timetable:
         """
         if policy.is_eager:
             raise InvalidError(
-                f"under {policy.name} a part has no slot: it is read when a look is worth most;"
+                f"under {policy.name} a part has no slot: it is read when that is worth most;"
                 " give it a weight (headway import) or another policy (HEADWAY_POLICY)"
             )
         with guarded(), self._pool.connection() as connection, connection.transaction():
             if requested_slot.is_auto:  # before the row: that is the order in which everybody locks
                 connection.execute(LOCK)
             key = {"user_id": user_id, "sku": sku}
-            row = connection.cursor(row_factory=class_row(_Row)).execute(ONE, key).fetchone()
+            row = next(iter(read_as(connection, SlottedListing, ONE, key)), None)
             if row is None:
                 raise NotFoundError(f"{user_id} does not list {sku}")
             catalog = EMPTY
             if requested_slot.is_auto:
                 catalog = read_catalog(connection.cursor(), row.supplier)
-            new = _requested(row, requested_slot, policy, catalog, now)
+            new = row.requested_slot(requested_slot, policy, catalog, now)
             due_at = row.due(policy, new, now) if row.waits_for_slot else row.next_sync_at
             values = {**asdict(new), "next_sync_at": due_at, "id": row.id, "now": now}
             connection.execute(MOVE, values)
@@ -335,15 +274,14 @@ def _place_slots(
     catalog = EMPTY
     if policy.weighs_slots:
         catalog = read_catalog(connection.cursor(), supplier, LOADS_KEPT)
-    cursor = connection.cursor(row_factory=class_row(_Row))
     count, values = 0, {"supplier": supplier, "limit": CHUNK, "after": FIRST}
-    while rows := cursor.execute(SOME, values).fetchall():
+    while rows := read_as(connection, SlottedListing, SOME, values):
         values["after"] = rows[-1].id
         ids, hours, minutes, due = [], [], [], []
         for row in rows:
             slot = row.slot
             if not slot.manual_slot_override:
-                slot = _policy_slot(row, policy, catalog, now)
+                slot = row.policy_slot(policy, catalog, now)
                 if policy.weighs_slots and row.is_active:
                     catalog = catalog.with_one_in(slot.hour_bucket)
             is_idle = row.waits_for_slot and row.sync_status != "syncing"
@@ -355,35 +293,3 @@ def _place_slots(
         placed = {"ids": ids, "hours": hours, "minutes": minutes, "due": due, "now": now}
         connection.execute(PLACE, placed)
     return count
-
-
-def _policy_slot(row: _Row, policy: Policy, catalog: CatalogSummary, now: datetime) -> Slot:
-    """Return the slot that a policy assigns to a listing."""
-    place = policy.place(row.sku, now, catalog)
-    return replace(row.slot, hour_bucket=place.hour_bucket, minute_offset=place.minute_offset)
-
-
-def _requested(
-    row: _Row, requested_slot: RequestedSlot, policy: Policy, catalog: CatalogSummary, now: datetime
-) -> Slot:
-    """Return the slot as requested."""
-    slot = row.slot
-    if requested_slot.sync_priority is not None:
-        slot = replace(slot, sync_priority=requested_slot.sync_priority)
-    if requested_slot.hour_bucket is not None:
-        return replace(
-            slot,
-            hour_bucket=requested_slot.hour_bucket,
-            minute_offset=requested_slot.minute_offset,
-            manual_slot_override=True,
-        )
-    if not requested_slot.is_auto:
-        return slot
-    without = catalog.without_one_in(row.hour_bucket) if row.is_active else catalog
-    chosen = _policy_slot(row, policy, without, now)
-    return replace(
-        slot,
-        hour_bucket=chosen.hour_bucket,
-        minute_offset=chosen.minute_offset,
-        manual_slot_override=False,
-    )

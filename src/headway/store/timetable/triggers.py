@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from headway.core.catalog.listings import SellerId, Sku
-from headway.core.pauses import Pause, longest
-from headway.core.reasons import describe_pause
+from headway.core.catalog.review import Ruling, trigger
+from headway.core.pauses import longest
 from headway.errors import NotFoundError
-from headway.store.catalog.review import Ruling
-from headway.store.pauses import standing
-from headway.store.pool import Pool, guarded
+from headway.store.pauses import active_pauses
+from headway.store.pool import guarded
+from headway.store.queries import Queries
 
 NAMED_MAX = 5
 
@@ -35,11 +35,8 @@ SELECT user_id, sku, %(now)s, 'sync_triggered', %(reason)s, %(now)s FROM trigger
 """
 
 
-class Triggers:
+class Triggers(Queries):
     """Triggers by a person: due times moved to now."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
 
     def trigger(
         self, user_id: SellerId, skus: Sequence[Sku], *, reason: str, now: datetime
@@ -54,31 +51,22 @@ class Triggers:
         with guarded(), self._pool.connection() as connection, connection.transaction():
             rows = {row[0]: row for row in connection.execute(ASK, values)}
             _assert_listed(user_id, chosen, rows)
-            pauses = standing(connection, now, seller=user_id)
-            rulings = [_ruled(user_id, rows[sku], pauses, now) for sku in chosen]
+            pauses = active_pauses(connection, now, seller=user_id)
+            rulings = [
+                trigger(
+                    (user_id, sku),
+                    status=status,
+                    is_active=is_active,
+                    is_first=is_first,
+                    pause=longest(pause for pause in pauses if pause.covers(user_id, sku)),
+                    now=now,
+                )
+                for sku, status, is_active, is_first in (rows[sku] for sku in chosen)
+            ]
             done = [ruling.sku for ruling in rulings if ruling.is_done]
             if done:
                 connection.execute(TRIGGER, {**values, "skus": done})
         return rulings
-
-
-def _ruled(user_id: SellerId, row: Sequence[Any], pauses: Sequence[Pause], now: datetime) -> Ruling:
-    sku, status, is_active, is_first = row
-    pause = longest(pause for pause in pauses if pause.covers(user_id, sku))
-    if status == "parked":
-        is_done, message = False, "parked; revive it"
-    elif not is_active:
-        is_done, message = False, "switched off; publish it again"
-    elif status == "syncing":
-        is_done, message = False, "is in a call now"
-    elif pause is not None:
-        is_done, message = (
-            not is_first,
-            f"{describe_pause(pause, now)}; is in the first call after that",
-        )
-    else:
-        is_done, message = not is_first, "is in the next call"
-    return Ruling(user_id=user_id, sku=sku, is_done=is_done, said=message)
 
 
 def _assert_listed(user_id: SellerId, skus: Sequence[Sku], rows: dict[Sku, Any]) -> None:

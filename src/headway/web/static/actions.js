@@ -1,4 +1,4 @@
-// Buttons that act: each names a request of the API; its answer, or its trouble, is told in words.
+// Buttons that act: each names a request of the API; the answer or the error is shown as text.
 "use strict";
 
 const pending = new Set(); // ids of buttons whose request is under way
@@ -44,24 +44,24 @@ async function ask(verb, body, key = freshKey()) {
   };
   if (method !== "GET") Object.assign(headers, { "Content-Type": "application/json", "Idempotency-Key": key });
   const answer = await fetch(url, { method, headers, body: method === "GET" ? undefined : JSON.stringify(body), credentials: "same-origin" });
-  const told = await answer.json().catch(() => ({}));
+  const reply = await answer.json().catch(() => ({}));
   if (answer.status === 401) location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
-  if (!answer.ok) throw new Error(told.detail || told.title || `the server answered ${answer.status}`);
-  return told;
+  if (!answer.ok) throw new Error(reply.detail || reply.title || `the server answered ${answer.status}`);
+  return reply;
 }
 
 // Every answer of the API says in words what was done; of several, the first and how many more.
-function saidBy(told, fallback) {
-  if (told.new && told.next_sync_at) return `${told.sku}: moved to ${slot(told.new)}, next read at ${told.next_sync_at.slice(11, 16)} UTC`;
-  if (Array.isArray(told.pauses)) return paused(told.pauses);
-  const each = Object.values(told).find((list) => Array.isArray(list)) || [];
-  const words = (one) => one.said || one.sentence || one.reason || fallback;
-  if (each.length === 1) return each[0].sku ? `${each[0].sku}: ${words(each[0])}` : words(each[0]);
-  if (each.length > 1) {
-    const done = each.filter((one) => one.is_done !== false).length;
-    return `${done} of ${each.length} done; ${each[0].sku || ""} ${words(each[0])}`;
+function messageOf(reply, fallback) {
+  if (reply.new && reply.next_sync_at) return `${reply.sku}: moved to ${slot(reply.new)}, next read at ${reply.next_sync_at.slice(11, 16)} UTC`;
+  if (Array.isArray(reply.pauses)) return paused(reply.pauses);
+  const results = Object.values(reply).find((list) => Array.isArray(list)) || [];
+  const words = (one) => one.message || one.sentence || one.reason || fallback;
+  if (results.length === 1) return results[0].sku ? `${results[0].sku}: ${words(results[0])}` : words(results[0]);
+  if (results.length > 1) {
+    const done = results.filter((one) => one.is_done !== false).length;
+    return `${done} of ${results.length} done; ${results[0].sku || ""} ${words(results[0])}`;
   }
-  return Array.isArray(told.listings) ? "there was nothing to do" : words(told);
+  return Array.isArray(reply.listings) ? "there was nothing to do" : words(reply);
 }
 
 function paused([pause]) {
@@ -79,7 +79,7 @@ function mark(button, isBusy) {
   else button.removeAttribute("aria-busy");
 }
 
-// The board may have been drawn anew meanwhile: what is under way stays marked.
+// The board may have been drawn again meanwhile: what is under way stays marked.
 function markPending() {
   for (const id of pending) {
     const button = document.getElementById(id);
@@ -94,10 +94,10 @@ async function act(button, more = {}) {
   pending.add(id);
   mark(button, true);
   try {
-    const told = await ask(dataset.verb, { ...JSON.parse(dataset.body || "{}"), ...more });
+    const reply = await ask(dataset.verb, { ...JSON.parse(dataset.body || "{}"), ...more });
     const undo = dataset.undo ? () => undoIt(dataset) : null;
-    if (told.key) showKey(told.key);
-    else toast(saidBy(told, `${label}: done`), { undo });
+    if (reply.key) showKey(reply.key);
+    else toast(messageOf(reply, `${label}: done`), { undo });
   } catch (trouble) {
     toast(trouble instanceof TypeError ? "the server does not answer; nothing was changed that we know of" : trouble.message, { isBad: true });
   } finally {
@@ -122,7 +122,7 @@ function showKey(key) {
 
 async function undoIt({ undo, body }) {
   try {
-    toast(saidBy(await ask(undo, JSON.parse(body)), "undone"));
+    toast(messageOf(await ask(undo, JSON.parse(body)), "undone"));
   } catch (trouble) {
     toast(trouble.message, { isBad: true });
   }
@@ -132,16 +132,16 @@ async function undoIt({ undo, body }) {
 function askFirst(button) {
   const dialog = document.getElementById("ask");
   const form = dialog.querySelector("form");
-  const wanted = new Map(button.dataset.ask.split(" ").map((name) => [name.replace("!", ""), name.endsWith("!")]));
+  const askedFields = new Map(button.dataset.ask.split(" ").map((name) => [name.replace("!", ""), name.endsWith("!")]));
   form.reset();
   document.getElementById("ask-title").textContent = button.dataset.title;
   document.getElementById("ask-text").textContent = button.dataset.text;
   document.getElementById("ask-yes").textContent = button.dataset.yes;
   for (const field of form.querySelectorAll("[data-field]")) {
-    field.hidden = !wanted.has(field.dataset.field);
+    field.hidden = !askedFields.has(field.dataset.field);
     for (const input of field.querySelectorAll("input, select")) {
       input.disabled = field.hidden;
-      input.required = wanted.get(field.dataset.field) || false;
+      input.required = askedFields.get(field.dataset.field) || false;
       if (button.dataset[input.name]) input.value = button.dataset[input.name];
     }
   }
@@ -150,15 +150,15 @@ function askFirst(button) {
 }
 
 function answers(form) {
-  const found = {};
+  const values = {};
   for (const [name, value] of new FormData(form)) {
     if (name === "for_min") {
-      if (value) found.until = until(Number(value));
-    } else if (name === "hour" || name === "minute") found[name] = Number(value);
-    else if (name === "to") found.to = `${value}Z`;
-    else if (value) found[name] = value;
+      if (value) values.until = until(Number(value));
+    } else if (name === "hour" || name === "minute") values[name] = Number(value);
+    else if (name === "to") values.to = `${value}Z`;
+    else if (value) values[name] = value;
   }
-  return found;
+  return values;
 }
 
 document.addEventListener("click", (event) => {

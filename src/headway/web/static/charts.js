@@ -102,10 +102,10 @@ function upright(plot, at, stroke, dash) {
 const kinds = {
   // What a part cost, at the supplier and in the shop, and how many there were.
   prices: {
-    data: (given) => {
+    data: (series) => {
       const now = document.getElementById("state").dataset.now / 1000;
       const upToNow = (list) => (list.length ? [...list, [now, list[list.length - 1][1]]] : list);
-      return joined([upToNow(given.stock), upToNow(given.supplier), upToNow(given.shop)]);
+      return joined([upToNow(series.stock), upToNow(series.supplier), upToNow(series.shop)]);
     },
     options: (box) => ({
       ...plain(box, 200),
@@ -120,7 +120,7 @@ const kinds = {
     }),
   },
   share: {
-    data: (given) => joined([given]),
+    data: (series) => joined([series]),
     options: (box) => ({
       ...plain(box, 184),
       scales: { x: { time: true }, y: { range: (_, min) => [min === null ? 0 : Math.max(0, Math.floor(min - 2)), 100] } },
@@ -129,7 +129,7 @@ const kinds = {
     }),
   },
   oldest: {
-    data: (given) => joined([given, given.length ? [[given[0][0], 24], [given[given.length - 1][0], 24]] : []]),
+    data: (series) => joined([series, series.length ? [[series[0][0], 24], [series[series.length - 1][0], 24]] : []]),
     options: (box) => ({
       ...plain(box, 184),
       scales: { x: { time: true }, y: fromZero(26) },
@@ -139,26 +139,26 @@ const kinds = {
   },
   // A day behind and a day ahead; the hour that has begun shows both.
   timetable: {
-    data: (given) => joined([given.planned.map(([at, calls]) => [at + 1800, calls]), given.made.map(([at, calls]) => [at + 1800, calls]), given.limit === null ? [] : [[given.made[0][0] + 1800, given.limit], [given.planned[given.planned.length - 1][0] + 1800, given.limit]]]),
-    options: (box, given) => ({
+    data: (series) => joined([series.planned.map(([at, calls]) => [at + 1800, calls]), series.made.map(([at, calls]) => [at + 1800, calls]), series.limit === null ? [] : [[series.made[0][0] + 1800, series.limit], [series.planned[series.planned.length - 1][0] + 1800, series.limit]]]),
+    options: (box, series) => ({
       ...plain(box, 224),
       scales: { x: { time: true, range: (_, min, max) => [min - 1800, max + 1800] }, y: fromZero(4) },
       axes: [timeAxis(), countAxis(36)],
       series: [{}, bars("--stale", 40), bars("--chart", 40), line("--bad", { width: 1.5 })],
       hooks: {
         draw: [(plot) => {
-          given.windows.forEach(([opens]) => upright(plot, opens, colour("--warn"), [3, 3]));
-          upright(plot, given.now, colour("--ink"), []);
+          series.windows.forEach(([opens]) => upright(plot, opens, colour("--warn"), [3, 3]));
+          upright(plot, series.now, colour("--ink"), []);
         }],
       },
     }),
   },
   // A rolling quota: used in 24 h up to now, the forecast, the limit, and calls by hour.
   quota: {
-    data(given) {
-      const ends = [...given.past, ...given.next].map(([at]) => at);
-      const limit = [[Math.min(...ends), given.limit], [Math.max(...ends), given.limit]];
-      return joined([given.past, given.hours.map(([at, used]) => [at + 1800, used]), given.next, limit]);
+    data(series) {
+      const ends = [...series.past, ...series.next].map(([at]) => at);
+      const limit = [[Math.min(...ends), series.limit], [Math.max(...ends), series.limit]];
+      return joined([series.past, series.hours.map(([at, used]) => [at + 1800, used]), series.next, limit]);
     },
     options: (box) => ({
       ...plain(box, 224),
@@ -185,16 +185,16 @@ function draw(box, isFresh) {
   const known = charts.get(box.id);
   const isSame = known && known.plot.root.parentNode === box;
   if (isSame && !isFresh && known.series === box.dataset.series) return;
-  const given = JSON.parse(box.dataset.series);
-  const data = kind.data(given);
-  if (isSame && !isFresh && !kind.options(box, given).hooks) {
+  const series = JSON.parse(box.dataset.series);
+  const data = kind.data(series);
+  if (isSame && !isFresh && !kind.options(box, series).hooks) {
     known.plot.setData(data);
     known.series = box.dataset.series;
     return;
   }
   if (known) known.plot.destroy();
   box.textContent = "";
-  charts.set(box.id, { plot: new uPlot(kind.options(box, given), data, box), series: box.dataset.series });
+  charts.set(box.id, { plot: new uPlot(kind.options(box, series), data, box), series: box.dataset.series });
 }
 
 function drawCharts(isFresh) {

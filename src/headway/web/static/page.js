@@ -49,23 +49,23 @@ function readState() {
   if (!state || state.dataset.down) return;
   // Drawn for nobody, while nobody could be known: now we can be.
   if ("nobody" in document.body.dataset) location.reload();
-  const given = state.dataset;
-  if (!anchor || anchor.now !== Number(given.now)) {
-    anchor = { now: Number(given.now), at: performance.now(), speed: Number(given.speed) };
+  const facts = state.dataset;
+  if (!anchor || anchor.now !== Number(facts.now)) {
+    anchor = { now: Number(facts.now), at: performance.now(), speed: Number(facts.speed) };
   }
   for (const badge of document.querySelectorAll("[data-count]")) {
-    const count = given[`count${badge.dataset.count[0].toUpperCase()}${badge.dataset.count.slice(1)}`] || "0";
+    const count = facts[`count${badge.dataset.count[0].toUpperCase()}${badge.dataset.count.slice(1)}`] || "0";
     badge.hidden = count === "0";
     setText(badge, count.length > 3 ? "999+" : count);
   }
-  const alerts = given.alerts || "0";
+  const alerts = facts.alerts || "0";
   const bell = document.getElementById("bell-count");
   bell.hidden = alerts === "0";
   setText(bell, alerts);
   document.getElementById("bell").setAttribute("aria-label", `Alerts: ${alerts === "0" ? "none" : alerts}`);
-  show("pause-button", !given.paused);
-  show("resume-button", given.paused);
-  announceCall(given);
+  show("pause-button", !facts.paused);
+  show("resume-button", facts.paused);
+  announceCall(facts);
 }
 
 function show(id, isShown) {
@@ -74,13 +74,13 @@ function show(id, isShown) {
 }
 
 // In a demo calls leave every second: nobody could listen to that.
-function announceCall(given) {
-  if (!given.call || given.call === callSeen) return;
+function announceCall(facts) {
+  if (!facts.call || facts.call === callSeen) return;
   const isFirst = callSeen === null;
-  callSeen = given.call;
+  callSeen = facts.call;
   if (isFirst || performance.now() - announcedAt < ANNOUNCE_MS) return;
   announcedAt = performance.now();
-  setText(document.getElementById("announcer"), given.callSaid);
+  setText(document.getElementById("announcer"), facts.callSaid);
 }
 
 function sayLink(state) {

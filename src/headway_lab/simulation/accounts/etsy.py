@@ -107,11 +107,11 @@ class SimulatedEtsy:
         if event.kind not in TOPICS:
             return None
 
-        def tell() -> SimulatedWebhook:
+        def make_webhook() -> SimulatedWebhook:
             headers, body = self.simulator.hook(TOPICS[event.kind], shop_id, self._orders[key])
             return SimulatedWebhook(headers=headers, body=body)
 
-        return tell
+        return make_webhook
 
     def truth(self, shop: ShopPlan) -> Truth:
         """Return the rows that a warehouse should hold of a shop."""

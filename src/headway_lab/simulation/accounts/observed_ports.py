@@ -6,6 +6,7 @@ what a crashed worker had done.
 
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
+from typing import Any
 
 import httpx
 
@@ -14,10 +15,10 @@ from headway.core.accounts.pagination import Page, PageStep
 from headway.core.limits.transitions import Permit
 from headway.engine import ports
 from headway_lab.simulation.accounts.laws import AccountLaws
-from headway_lab.simulation.crashes import FaultInjector
+from headway_lab.simulation.crashes import CrashingPort, FaultInjector
 
 
-class ObservedJobs:
+class ObservedJobs(CrashingPort):
     """The jobs as one worker uses them, under observation."""
 
     def __init__(
@@ -29,9 +30,8 @@ class ObservedJobs:
         lost: Callable[[Account, str], None],
         check_budget: Callable[[], None],
     ) -> None:
-        self._inner = inner
+        super().__init__(inner, injector)
         self._laws = laws
-        self._injector = injector
         self._lost = lost
         self._check_budget = check_budget
 
@@ -39,91 +39,47 @@ class ObservedJobs:
         self, *, now: datetime, owner: str, without: Collection[PlatformName] = ()
     ) -> tuple[Job, Permit | None] | None:
         """Claim a job, and check the claim."""
-        self._injector.before_claim()
-        self._injector.may_crash()
-        claimed = self._inner.claim(now=now, owner=owner, without=without)
-        if claimed is not None:
-            self._laws.claimed(claimed[0])
-            self._check_budget()
-        self._injector.may_crash()
+        with self._may_crash(claims=True):
+            claimed: tuple[Job, Permit | None] | None = self._inner.claim(
+                now=now, owner=owner, without=without
+            )
+            if claimed is not None:
+                self._laws.claimed(claimed[0])
+                self._check_budget()
         return claimed
 
-    def keep(self, job: Job, *, now: datetime) -> bool:
-        """Renew a lease."""
-        self._injector.may_crash()
-        return self._inner.keep(job, now=now)
-
-    def commit(
-        self, job: Job, page: Page, step: PageStep, *, calls: int, asked_at: datetime, now: datetime
-    ) -> Job | None:
+    def commit(self, job: Job, page: Page, step: PageStep, **more: Any) -> Job | None:  # noqa: ANN401 - as the port
         """Commit a page, and check whether it was accepted."""
-        self._injector.may_freeze()
-        self._injector.may_crash()
-        taken = self._inner.commit(job, page, step, calls=calls, asked_at=asked_at, now=now)
-        self._laws.committed(job, page, is_taken=taken is not None)
-        self._injector.may_crash()
+        with self._may_crash(freezes=True):
+            taken: Job | None = self._inner.commit(job, page, step, **more)
+            self._laws.committed(job, page, is_taken=taken is not None)
         return taken
 
-    def settle(
-        self,
-        job: Job,
-        status: JobStatus,
-        *,
-        next_run_at: datetime | None,
-        retry_count: int = 0,
-        reason: str = "",
-        calls: int = 0,
-        now: datetime,
-    ) -> bool:
+    def settle(self, job: Job, status: JobStatus, *, reason: str = "", **more: Any) -> bool:  # noqa: ANN401 - as the port
         """End a claim, and check how."""
-        self._injector.may_freeze()
-        self._injector.may_crash()
-        is_taken = self._inner.settle(
-            job,
-            status,
-            next_run_at=next_run_at,
-            retry_count=retry_count,
-            reason=reason,
-            calls=calls,
-            now=now,
-        )
-        self._laws.settled(job, status, reason, is_taken=is_taken)
-        self._injector.may_crash()
+        with self._may_crash(freezes=True):
+            is_taken: bool = self._inner.settle(job, status, reason=reason, **more)
+            self._laws.settled(job, status, reason, is_taken=is_taken)
         return is_taken
 
     def stretch(self, job: Job) -> float:
-        """Return how many times its interval a job waits."""
-        return self._inner.stretch(job)
-
-    def relax(self, now: datetime) -> int:
-        """Make jobs due sooner."""
-        return self._inner.relax(now)
-
-    def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
-        """Return open orders that were not looked at for long."""
-        self._injector.may_crash()
-        return self._inner.open_orders(account, checked_before=checked_before, limit=limit)
-
-    def orders_left(self, account: Account, *, now: datetime) -> int:
-        """Return what is left of the month's quota."""
-        self._injector.may_crash()
-        return self._inner.orders_left(account, now=now)
+        """Return how many times its interval a job waits; no worker crashes here."""
+        stretch: float = self._inner.stretch(job)
+        return stretch
 
     def disconnect(self, job: Job, reason: str, *, calls: int = 0, now: datetime) -> bool:
         """Disconnect an account, and notify its seller."""
-        self._injector.may_crash()
-        is_ours = self._inner.disconnect(job, reason, calls=calls, now=now)
-        if is_ours:
-            self._lost(job.account, reason)
-        self._injector.may_crash()
+        with self._may_crash():
+            is_ours: bool = self._inner.disconnect(job, reason, calls=calls, now=now)
+            if is_ours:
+                self._lost(job.account, reason)
         return is_ours
 
     def rescue(self, now: datetime, *, limit: int = 100) -> int:
         """Rescue, and check which jobs."""
-        self._injector.may_crash()
-        count = self._inner.rescue(now, limit=limit)
-        self._laws.rescued_by(count)
-        self._injector.may_crash()
+        with self._may_crash():
+            count: int = self._inner.rescue(now, limit=limit)
+            self._laws.rescued_by(count)
         return count
 
 

@@ -8,6 +8,7 @@ from pydantic import SecretStr
 
 from headway.config import Settings
 from headway.core.accounts.jobs import DataKind, PlatformName
+from headway_lab.platforms import ETSY, PRINTIFY, SHOPIFY
 from headway_lab.simulation.accounts.laws import interval_s
 from headway_lab.simulation.accounts.world import DAY_S, HOUR_S, ShopPlan
 from headway_lab.simulators.etsy.simulator import EtsyApp
@@ -20,14 +21,14 @@ ROWS_PER_CALL = 100
 LISTING_CALLS = 6
 REWALK_DAYS = 45
 HOOK_SECRETS = {
-    PlatformName.ETSY: "whsec_c2ltLWhvb2stc2VjcmV0",
-    PlatformName.PRINTIFY: "sim-hook-secret",
+    ETSY: "whsec_c2ltLWhvb2stc2VjcmV0",
+    PRINTIFY: "sim-hook-secret",
 }
 
 
 def etsy_demand(shops: Iterable[ShopPlan]) -> float:
     """Return how many calls a day the sellers of Etsy would take, were there no limit."""
-    return sum(_calls_per_day(shop) for shop in shops if shop.platform is PlatformName.ETSY)
+    return sum(_calls_per_day(shop) for shop in shops if shop.platform == ETSY)
 
 
 def _calls_per_day(shop: ShopPlan) -> float:
@@ -55,15 +56,15 @@ def account_settings(data_dir: Path, *, etsy_limit: int) -> Settings:
         {
             "data_dir": data_dir,
             "boeing_client_id": "none",
-            "shopify_url": f"http://{host(PlatformName.SHOPIFY)}/{{shop}}",
+            "shopify_url": f"http://{host(SHOPIFY)}/{{shop}}",
             "shopify_client_id": shopify.client_id,
             "shopify_client_secret": SecretStr(shopify.client_secret),
-            "etsy_url": f"http://{host(PlatformName.ETSY)}",
+            "etsy_url": f"http://{host(ETSY)}",
             "etsy_keystring": app.keystring,
             "etsy_shared_secret": SecretStr(app.shared_secret),
-            "etsy_webhook_secret": SecretStr(HOOK_SECRETS[PlatformName.ETSY]),
+            "etsy_webhook_secret": SecretStr(HOOK_SECRETS[ETSY]),
             "etsy_day_limit": round(etsy_limit * BELIEVED),
-            "printify_url": f"http://{host(PlatformName.PRINTIFY)}",
-            "printify_webhook_secret": SecretStr(HOOK_SECRETS[PlatformName.PRINTIFY]),
+            "printify_url": f"http://{host(PRINTIFY)}",
+            "printify_webhook_secret": SecretStr(HOOK_SECRETS[PRINTIFY]),
         }
     )

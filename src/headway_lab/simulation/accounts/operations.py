@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from headway.app import App
+from headway.app.accounts import connect_account
 from headway.app.providers import shared_vault, token_key_of
 from headway.clock import Clock
 from headway.core.accounts.jobs import Account, PlatformName, Tier
-from headway.core.accounts.webhooks import WebhookEffect, read_hook
+from headway.core.accounts.webhooks import WebhookEffect
 from headway.core.catalog.listings import LimitKey, SellerId
 from headway.providers.registry import platform_role
 from headway.providers.tokens import store_tokens
@@ -56,8 +57,13 @@ class SimulatedOperations:
             refresh=grant.refresh,
             expires_at=None if injector is None else now + injector,
         )
-        account = self._accounts.connect(
-            shop.seller, name, platform=shop.platform, owner_id=simulated.owner(shop), now=now
+        account = connect_account(
+            self._app.pool,
+            shop.seller,
+            name,
+            platform=shop.platform,
+            owner_id=simulated.owner(shop),
+            now=now,
         )
         self._laws.connected(account.bare)
         return account.bare
@@ -84,7 +90,7 @@ class SimulatedOperations:
         assert role is not None
         if not role.verify(role.secret(self._app.settings), headers, hook.body, now):
             return "refused"
-        event = read_hook(platform, headers, hook.body)
+        event = role.read(platform, headers, hook.body)
         if event.effect is WebhookEffect.NOTHING:
             return "not used"
         return str(self._app.webhooks.take(event, now=now))

@@ -5,7 +5,7 @@ platform's reply and our tables, is given again by its seller within the hour.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from headway.clock import rng
@@ -13,6 +13,7 @@ from headway.core.accounts.jobs import Account, PlatformName, Tier
 from headway_lab.simulation.accounts.laws import AccountLaws
 from headway_lab.simulation.accounts.platforms import SimulatedPlatform, SimulatedWebhook
 from headway_lab.simulation.accounts.world import (
+    HOUR_S,
     AccountEvent,
     AccountEventKind,
     AccountWorld,
@@ -21,6 +22,10 @@ from headway_lab.simulation.accounts.world import (
 from headway_lab.virtual_clock import VirtualClock
 
 REGRANT_S = (300.0, 3600.0)
+# When a flood of webhooks begins, and how long it lasts.
+FLOOD_BEGINS_S, FLOOD_S = 2 * HOUR_S, HOUR_S
+
+MakeWebhook = Callable[[], SimulatedWebhook]
 
 
 class SellerActions(Protocol):
@@ -74,6 +79,15 @@ class AccountPeople:
             self._clock.sleep(event.at_s - self._clock.monotonic())
             self._act(event)
 
+    def flood(self, shop: ShopPlan, webhooks: Sequence[MakeWebhook], count: int) -> None:
+        """Deliver that many webhooks about a shop's past orders, evenly over an hour."""
+        generator = rng(f"flood:{shop.key}")
+        self._clock.sleep(FLOOD_BEGINS_S)
+        for _ in range(count):
+            self._clock.sleep(FLOOD_S / count)
+            webhook = generator.choice(webhooks)()
+            self.hooks[self._operations.deliver(shop.platform, webhook)] += 1
+
     def lost(self, account: Account, _reason: str) -> None:
         """Let the seller of an account whose grant was refused grant again."""
         self._laws.left(account)
@@ -93,7 +107,7 @@ class AccountPeople:
         elif event.kind is AccountEventKind.UPGRADE:
             self._operations.upgrade(shop, event.tier)
         else:
-            self._tell(shop, event, self._platforms[shop.platform].act(shop, event))
+            self._send_webhooks(shop, event, self._platforms[shop.platform].act(shop, event))
 
     def _connect(self, shop: ShopPlan) -> None:
         self._wanted.add(shop.key)
@@ -104,9 +118,7 @@ class AccountPeople:
         if shop.key in self._wanted:
             self._connect(shop)
 
-    def _tell(
-        self, shop: ShopPlan, event: AccountEvent, hook: Callable[[], SimulatedWebhook] | None
-    ) -> None:
+    def _send_webhooks(self, shop: ShopPlan, event: AccountEvent, hook: MakeWebhook | None) -> None:
         """Deliver the webhooks of an event, as often and as late as was drawn."""
         if hook is None or not shop.hooked:
             return

@@ -80,12 +80,12 @@ class SimulatedPrintify:
         if subject is None or event.kind not in TOPICS:
             return None
 
-        def tell() -> SimulatedWebhook:
+        def make_webhook() -> SimulatedWebhook:
             topic = TOPICS[event.kind]
             headers, body = self.simulator.hook(topic, self._shops[shop.key], subject)
             return SimulatedWebhook(headers=headers, body=body)
 
-        return tell
+        return make_webhook
 
     def truth(self, shop: ShopPlan) -> Truth:
         """Return the rows that a warehouse should hold of a shop."""

@@ -1,9 +1,11 @@
 """One run of the account lane: the real engine and store in virtual time, the laws looking on."""
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,31 +18,33 @@ from headway.config import Settings
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import Done, Wait
 from headway.engine.pull import Pull
+from headway.errors import InvalidError
 from headway.providers.etsy.limits import day_key
 from headway.runners.embedded import Step, run_steps
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.warehouse import Warehouse
 from headway.store.pool import Pool
+from headway_lab.platforms import ETSY, PLATFORMS, PRINTIFY, SHOPIFY
 from headway_lab.simulation.accounts.ages import Ages
-from headway_lab.simulation.accounts.comparison_report import RowComparison, RowTally
+from headway_lab.simulation.accounts.comparison import RowComparison, RowTally
 from headway_lab.simulation.accounts.etsy import SimulatedEtsy
-from headway_lab.simulation.accounts.explain_checks import check_explanations, record_forecasts
 from headway_lab.simulation.accounts.faults import AccountFaults
 from headway_lab.simulation.accounts.laws import AccountLaws
 from headway_lab.simulation.accounts.observed_ports import ObservedJobs, ObservedPlatformTransport
 from headway_lab.simulation.accounts.opening import account_settings, etsy_demand, host
 from headway_lab.simulation.accounts.operations import SimulatedOperations
-from headway_lab.simulation.accounts.people import AccountPeople
+from headway_lab.simulation.accounts.people import AccountPeople, MakeWebhook
 from headway_lab.simulation.accounts.platforms import PastClock, SimulatedPlatform
 from headway_lab.simulation.accounts.printify import SimulatedPrintify
 from headway_lab.simulation.accounts.shopify import SimulatedShopify
-from headway_lab.simulation.accounts.world import DAY_S, HOUR_S, AccountWorld
+from headway_lab.simulation.accounts.world import DAY_S, HOUR_S, AccountWorld, ShopPlan
 from headway_lab.simulation.alert_log import AlertLog
 from headway_lab.simulation.crashes import CrashingPool, CrashingTransport, FaultInjector
+from headway_lab.simulation.explain_checks import check_job_explanations, record_job_forecasts
 from headway_lab.simulation.forecast_checks import ForecastChecks
 from headway_lab.simulation.job_evidence import JobEvidence
 from headway_lab.simulation.violation_log import ViolationLog
-from headway_lab.simulation.workers import SimulatedWorkers
+from headway_lab.simulation.workers import NoFreshnessSamples, SimulatedWorkers, with_ports
 from headway_lab.virtual_clock import VirtualClock
 
 # The month changes on the fifth day of a run: quotas start again.
@@ -121,6 +125,7 @@ class AccountScenario:
         self.etsy_demand = etsy_demand(plan.world.shops.values())
         limit = max(1, round(self.etsy_demand / DEMAND_TO_QUOTA))
         self.settings = self._parts.settings(account_settings(data_dir, etsy_limit=limit))
+        self._past_webhooks: dict[str, list[MakeWebhook]] = defaultdict(list)
         self.platforms = self._open_platforms(limit)
         transports = {host(name): simulated.transport for name, simulated in self.platforms.items()}
         self._transport = ObservedPlatformTransport(transports, self._check_limits)
@@ -151,9 +156,10 @@ class AccountScenario:
             shops=plan.world.shops,
             tier_of=self.app.sellers.tier,
         )
+        self.flooded: list[ShopPlan] = []
         self._claims = 0
         self._idle: dict[str, None] = {}
-        self._refusals = dict.fromkeys(PlatformName, 0)
+        self._refusals = dict.fromkeys(PLATFORMS, 0)
         self._breaches: dict[PlatformName, str] = {}
         operations.enter(plan.world.tiers)
         self.people.arrive()
@@ -162,6 +168,7 @@ class AccountScenario:
     def run(self, progress: Callable[[float], None] = lambda _at_s: None) -> None:
         """Run all days, then let the world stand still until all rows are in the warehouse."""
         self.clock.spawn(self.people.live)
+        self._spawn_floods()
         self.clock.spawn(self._tick)
         for number in range(self.plan.workers):
             self.workers.spawn(f"pull-{number + 1}", self._pull, has_bell=True)
@@ -186,26 +193,26 @@ class AccountScenario:
         self.etsy = SimulatedEtsy(
             self.clock,
             past,
-            faults[PlatformName.ETSY],
+            faults[ETSY],
             day_limit=etsy_limit,
             seed=seed,
         )
         shops = self.plan.world.shops
-        on_shopify = [shop for shop in shops.values() if shop.platform is PlatformName.SHOPIFY]
+        on_shopify = [shop for shop in shops.values() if shop.platform == SHOPIFY]
         platforms: dict[PlatformName, SimulatedPlatform] = {
-            PlatformName.SHOPIFY: SimulatedShopify(
-                self.clock, past, faults[PlatformName.SHOPIFY], shops=on_shopify, seed=seed
+            SHOPIFY: SimulatedShopify(
+                self.clock, past, faults[SHOPIFY], shops=on_shopify, seed=seed
             ),
-            PlatformName.ETSY: self.etsy,
-            PlatformName.PRINTIFY: SimulatedPrintify(
-                self.clock, past, faults[PlatformName.PRINTIFY], seed=seed
-            ),
+            ETSY: self.etsy,
+            PRINTIFY: SimulatedPrintify(self.clock, past, faults[PRINTIFY], seed=seed),
         }
         for shop in shops.values():
             platforms[shop.platform].open(shop)
         for event in self.plan.world.history:
             past.set(event.at_s)
-            platforms[shops[event.shop].platform].act(shops[event.shop], event)
+            webhook = platforms[shops[event.shop].platform].act(shops[event.shop], event)
+            if webhook is not None:
+                self._past_webhooks[event.shop].append(webhook)
         past.set(None)
         return platforms
 
@@ -232,8 +239,11 @@ class AccountScenario:
         watch = (
             alert_monitor(self.app, on_change=self.alerts.record) if self.plan.is_watched else None
         )
-        step = self.app.tick(jobs=jobs, every=TICK, has_samples=False, watch=watch).step
-        run_steps(step, self.clock, self._stop, lambda _name, _text: None, "tick")
+        samples = NoFreshnessSamples(self._pool, promises_min={})
+        app = with_ports(self.app, jobs=jobs, freshness=samples, tick_every=TICK)
+        run_steps(
+            app.tick(watch=watch).step, self.clock, self._stop, lambda _name, _text: None, "tick"
+        )
 
     def _pull(self, injector: FaultInjector, owner: str, clock: Clock) -> Step:
         pool = CrashingPool(self._pool, injector)
@@ -242,7 +252,7 @@ class AccountScenario:
         # that cannot crash shares one limiter with all others, which knows the rows it wrote last.
         may_crash = self.plan.faults.workers.is_deadly
         limiter = self._build(pool).limiter if may_crash else self.app.limiter
-        pull = app.pull(owner, limiter=limiter, jobs=self._observed_jobs(injector))
+        pull = with_ports(app, limiter=limiter, jobs=self._observed_jobs(injector)).pull(owner)
         return self._recording_idleness(owner.partition(".")[0], self._parts.pull(pull).step)
 
     def _recording_idleness(self, name: str, step: Step) -> Step:
@@ -268,6 +278,28 @@ class AccountScenario:
             wait_s = RING_S if due_at is None else (due_at - now).total_seconds()
             self.clock.sleep(min(max(wait_s, 1.0), RING_S))
 
+    def _spawn_floods(self) -> None:
+        """Flood one shop for each such fault: a paying one, of the first platform that has any."""
+        for flood in self.plan.faults.floods:
+            shops = [
+                shop
+                for shop in self.plan.world.shops.values()
+                if shop.platform in flood.platforms and self._past_webhooks[shop.key]
+            ]
+            if not shops:
+                raise InvalidError("--fault: no shop has orders that webhooks could be about")
+            shop = min(
+                shops,
+                key=lambda shop: (
+                    not shop.tier.is_paid,
+                    flood.platforms.index(shop.platform),
+                    shop.number,
+                ),
+            )
+            self.flooded.append(shop)
+            webhooks = self._past_webhooks[shop.key]
+            self.clock.spawn(partial(self.people.flood, shop, webhooks, flood.count))
+
     def _observed_jobs(self, injector: FaultInjector) -> ObservedJobs:
         return ObservedJobs(
             self._parts.jobs(self.app.jobs),
@@ -287,7 +319,7 @@ class AccountScenario:
             hour += 1
             self.laws.note_set_aside()
             self.laws.compare()
-            check_explanations(self.app, self.violations)
+            check_job_explanations(self.app, self.violations)
             if hour % HOURS == 0:
                 self.laws.close_day(day=hour // HOURS - 1)
             if hour % TIDY_EVERY_H == 0:
@@ -307,7 +339,7 @@ class AccountScenario:
                 job.id for job in self.app.account_queries.jobs(self.clock.now(), limit=JOBS_MAX)
             )
             sample = draw.sample(waiting, min(ASKED_JOBS, len(waiting)))
-            record_forecasts(self.app, sample, self.forecasts, at_s=at_s)
+            record_job_forecasts(self.app, sample, self.forecasts, at_s=at_s)
 
     # -- what the platforms and the limiter say ----------------------------------------------
 
@@ -339,9 +371,9 @@ class AccountScenario:
         starved = self.laws.close()
         return AccountOutcome(
             served=self.ages.served(),
-            etsy_served=self.ages.served(only=PlatformName.ETSY),
+            etsy_served=self.ages.served(only=ETSY),
             age_min=self.ages.age_min(),
-            etsy_age_min=self.ages.age_min(only=PlatformName.ETSY),
+            etsy_age_min=self.ages.age_min(only=ETSY),
             longest_wait_h=self.ages.worst_h(),
             starved=starved,
         )

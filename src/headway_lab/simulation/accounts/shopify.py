@@ -103,13 +103,13 @@ class SimulatedShopify:
         if event.kind not in TOPICS:
             return None
 
-        def tell() -> SimulatedWebhook:
+        def make_webhook() -> SimulatedWebhook:
             payload = self.simulator.hook(
                 TOPICS[event.kind], self._orders[key], shop=self.name(shop)
             )
             return SimulatedWebhook(headers=payload.headers, body=payload.body)
 
-        return tell
+        return make_webhook
 
     def truth(self, shop: ShopPlan) -> Truth:
         """Return the rows that a warehouse should hold of a shop."""

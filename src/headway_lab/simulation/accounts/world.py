@@ -11,6 +11,7 @@ from enum import StrEnum
 from headway.clock import Rng, rng
 from headway.core.accounts.jobs import PlatformName, Tier
 from headway.core.catalog.listings import SellerId
+from headway_lab.platforms import ETSY, PLATFORMS, PRINTIFY, SHOPIFY
 
 DAY_S = 86_400.0
 HOUR_S = 3600.0
@@ -19,9 +20,9 @@ CENT = Decimal("0.01")
 
 TIER_SHARES = {Tier.FREE: 0.60, Tier.STARTER: 0.20, Tier.GROWTH: 0.15, Tier.PRO: 0.05}
 PLATFORM_SHARES = {
-    PlatformName.ETSY: 0.60,
-    PlatformName.SHOPIFY: 0.45,
-    PlatformName.PRINTIFY: 0.35,
+    ETSY: 0.60,
+    SHOPIFY: 0.45,
+    PRINTIFY: 0.35,
 }
 # The numbers of the law, independent of our settings: orders a month by tier.
 QUOTAS = {Tier.FREE: 50, Tier.STARTER: 300, Tier.GROWTH: 1500, Tier.PRO: 5000}
@@ -36,9 +37,9 @@ LISTINGS = {Tier.FREE: (3, 25), Tier.STARTER: (8, 60), Tier.GROWTH: (20, 130), T
 SHIP_H, DELIVER_D = (1.0, 48.0), (0.5, 3.0)
 # For the others no delivery is ever reported; Printify's own carriers nearly always do.
 DELIVERED_SHARE = {
-    PlatformName.ETSY: 0.6,
-    PlatformName.SHOPIFY: 0.6,
-    PlatformName.PRINTIFY: 0.97,
+    ETSY: 0.6,
+    SHOPIFY: 0.6,
+    PRINTIFY: 0.97,
 }
 CANCEL_SHARE, CANCEL_H = 0.03, (0.05, 8.0)
 REFUND_SHARE, PARTIAL_SHARE, REFUND_D = 0.04, 0.4, (0.05, 6.0)
@@ -156,7 +157,7 @@ def _shops(seller: SellerId, tier: Tier, place: int, generator: Rng) -> list[Sho
     platforms = [
         platform for platform, share in PLATFORM_SHARES.items() if generator.random() < share
     ]
-    platforms = platforms or [generator.choice(list(PlatformName))]
+    platforms = platforms or [generator.choice(list(PLATFORMS))]
     is_greedy = tier is Tier.FREE and generator.random() < GREEDY_SHARE
     used = generator.uniform(*(GREEDY_USE if is_greedy else USED_SHARE))
     orders_per_day = QUOTAS[tier] * used / MONTH_DAYS / len(platforms)

@@ -49,7 +49,7 @@ class EtsyRequest:
     endpoint: str
     shop_id: int = 0
     number: int = 0
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
     wrong: str = ""
 
 
@@ -71,7 +71,7 @@ def read_call(method: str, path: str, body: bytes) -> EtsyRequest:
             endpoint=endpoint,
             shop_id=int(named.get("shop") or 0),
             number=int(named.get("number") or 0),
-            asked=params,
+            params=params,
             wrong=wrong,
         )
     return EtsyRequest(endpoint="")

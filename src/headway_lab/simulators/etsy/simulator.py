@@ -131,11 +131,11 @@ class EtsySimulator:
 
     def _serve(self, call: EtsyRequest, headers: Mapping[str, str], at_s: float) -> SimReply:
         if not call.endpoint:
-            return _say(404, "Resource not found")
+            return _message(404, "Resource not found")
         if refusal := self._check_key(headers.get("x-api-key", "")):
             return refusal
         if call.endpoint == "token":
-            return self.tokens.answer(call.asked, at_s)
+            return self.tokens.answer(call.params, at_s)
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         user_id = self.tokens.user_of(bearer, at_s)
         if user_id is None:
@@ -150,16 +150,16 @@ class EtsySimulator:
     def _check_key(self, key: str) -> SimReply | None:
         keystring, _, secret = key.partition(":")
         if keystring != self._app.keystring:
-            return _say(403, "API key not found or not active. See x-api-key header.")
+            return _message(403, "API key not found or not active. See x-api-key header.")
         if not secret:
-            return _say(403, "Shared secret is required in x-api-key header.")
+            return _message(403, "Shared secret is required in x-api-key header.")
         if secret != self._app.shared_secret:
-            return _say(403, "Incorrect shared secret in x-api-key header.")
+            return _message(403, "Incorrect shared secret in x-api-key header.")
         return None
 
     def _open(self, call: EtsyRequest, user_id: int) -> SimReply:
         if call.wrong:
-            return _say(400, call.wrong)
+            return _message(400, call.wrong)
         own = self._owned.get(user_id)
         if call.endpoint == "me":
             shop_id = own.owner.shop_id if own else 0
@@ -167,31 +167,33 @@ class EtsySimulator:
         is_own = call.endpoint == "owned" and call.number == user_id
         shop = own if is_own else self._shops.get(call.shop_id)
         if shop is None:
-            return _say(404, "No such shop")
+            return _message(404, "No such shop")
         if call.endpoint in {"shop", "owned"}:
             return json_reply(_shop_json(shop))
-        return self._show(call, shop) if shop is own else _say(403, "Not the owner of this shop")
+        return (
+            self._show(call, shop) if shop is own else _message(403, "Not the owner of this shop")
+        )
 
     def _show(self, call: EtsyRequest, shop: EtsyShop) -> SimReply:
         shop.catch_up(self._now_s())
         if call.endpoint == "receipt":
             receipt = shop.find_receipt(call.number)
-            return _say(404, "No such receipt") if receipt is None else _json(receipt)
+            return _message(404, "No such receipt") if receipt is None else _json(receipt)
         find = {
             "receipts": shop.find_receipts,
             "listings": shop.find_listings,
             "ledger": shop.find_entries,
         }
-        count, rows = find[call.endpoint](call.asked)
+        count, rows = find[call.endpoint](call.params)
         return _json(b'{"count":%d,"results":[%b]}' % (count, b",".join(rows)))
 
     def _consent(self, call: EtsyRequest, at_s: float) -> SimReply:
         """Agree at once, for the shop that `login` names or the first one."""
-        params = call.asked
+        params = call.params
         shop_id = int(params.get("login", next(iter(self._shops), 0)))
         shop = self._shops.get(shop_id)
         if shop is None or params.get("client_id") != self._app.keystring:
-            return _say(400, "The app or the shop is unknown")
+            return _message(400, "The app or the shop is unknown")
         redirect = params.get("redirect_uri", "")
         code = self.tokens.consent(
             shop.owner.user_id,
@@ -326,7 +328,7 @@ def _json(body: bytes) -> SimReply:
     return SimReply(headers={"Content-Type": "application/json"}, body=body)
 
 
-def _say(status: int, text: str) -> SimReply:
+def _message(status: int, text: str) -> SimReply:
     return json_reply({"error": text}, status=status)
 
 

@@ -13,10 +13,10 @@ from headway_lab.simulators.shopify.schema import Operation, read_document
 MUTATION_S = 0.03
 PATH = re.compile(
     r"(?:/(?P<shop>[^/]+\.[^/]+))?/(?:"
-    r"admin/api/\d{4}-\d{2}/(?P<api>graphql|shop)\.json|admin/oauth/(?P<oauth>access_token)"
+    r"admin/api/\d{4}-\d{2}/(?P<api>graphql)\.json|admin/oauth/(?P<oauth>access_token)"
     r"|staged/(?P<staged>\d+)|bulk/(?P<bulk>\d+)\.jsonl)"
 )
-METHODS = {"graphql": "POST", "shop": "GET", "oauth": "POST", "staged": "POST", "bulk": "GET"}
+METHODS = {"graphql": "POST", "oauth": "POST", "staged": "POST", "bulk": "GET"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,4 @@
-"""How a simulated shop counts what an app may ask: points for GraphQL, calls for the old API.
-
-Knows nothing of our limiter.
-"""
-
-import math
+"""How a simulated shop counts the points that an app may use; knows nothing of our limiter."""
 
 
 class PointBucket:
@@ -39,22 +34,3 @@ class PointBucket:
         """Use up all points for others of the same app."""
         self.available(at_s)
         self._available = 0.0
-
-
-class CallBucket:
-    """The old API's leaky bucket of calls."""
-
-    def __init__(self, size: int = 40, leak_per_s: float = 2.0) -> None:
-        self.size = size
-        self._leak_per_s = leak_per_s
-        self._level = 0.0
-        self._at_s = 0.0
-
-    def add(self, at_s: float) -> tuple[bool, int]:
-        """Add a call; return whether it fits, and the level that the client is shown."""
-        self._level = max(0.0, self._level - (at_s - self._at_s) * self._leak_per_s)
-        self._at_s = at_s
-        if self._level + 1 > self.size:
-            return False, self.size
-        self._level += 1
-        return True, math.ceil(self._level)

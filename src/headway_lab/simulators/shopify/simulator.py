@@ -21,8 +21,13 @@ from headway_lab.simulators.shopify.bulk import BulkOperation, BulkOperations
 from headway_lab.simulators.shopify.call import ShopifyRequest, read_call
 from headway_lab.simulators.shopify.customers import Customers
 from headway_lab.simulators.shopify.execute import answer
-from headway_lab.simulators.shopify.faults import ShopFault, ShopFaultPlan
-from headway_lab.simulators.shopify.meter import CallBucket, PointBucket
+from headway_lab.simulators.shopify.faults import (
+    POISON_ERRORS,
+    ShopFault,
+    ShopFaultPlan,
+    ShopPoisonForm,
+)
+from headway_lab.simulators.shopify.meter import PointBucket
 from headway_lab.simulators.shopify.order_replies import Trade
 from headway_lab.simulators.shopify.orders import Orders
 from headway_lab.simulators.shopify.request import ShopEffect, ShopRequest, Used, WriteLog
@@ -46,7 +51,6 @@ class Branch:
     bulk: BulkOperations
     keys: dict[str, Used] = field(default_factory=dict)
     points: dict[str, PointBucket] = field(default_factory=dict)
-    calls: dict[str, CallBucket] = field(default_factory=dict)
 
 
 class ShopifySimulator:
@@ -184,8 +188,6 @@ class ShopifySimulator:
         if app is None:
             text = "[API] Invalid API key or access token (unrecognized login or wrong password)"
             return json_reply({"errors": text}, status=401)
-        if call.endpoint == "shop":
-            return self._rest(branch, app, at_s, is_drained=is_drained)
         if call.operation is None:
             text = "Required parameter missing or invalid"
             return json_reply({"errors": {"query": text}}, status=400)
@@ -193,6 +195,11 @@ class ShopifySimulator:
             self.log.codes["invalid document"] += 1
             errors = [error.formatted for error in call.operation]
             return json_reply({"errors": errors})
+        poison = self._poison_in(branch.shop, call.operation, call.variables, at_s)
+        if poison is ShopPoisonForm.BAD_GATEWAY:
+            return SimReply(status=502, headers={"Content-Type": "text/html"}, body=HTML_PAGE)
+        if poison is not None:
+            return json_reply(self._spoiled(poison))
         shop_request = self._shop_request(branch, call.headers.get("host", ""), at_s, ends_s)
         bucket = branch.points.setdefault(
             app, PointBucket(branch.shop.setup.capacity, branch.shop.setup.restore_per_s)
@@ -242,19 +249,22 @@ class ShopifySimulator:
         self.log.codes[code] += 1
         return {"errors": [{"message": message, "extensions": {"code": code, **extensions}}]}
 
-    def _rest(self, branch: Branch, app: str, at_s: float, *, is_drained: bool) -> SimReply:
-        bucket = branch.calls.setdefault(app, CallBucket())
-        fits, level = (False, bucket.size) if is_drained else bucket.add(at_s)
-        headers = {"X-Shopify-Shop-Api-Call-Limit": f"{level}/{bucket.size}"}
-        if not fits:
-            self.refusals += not is_drained
-            text = "Exceeded 2 calls per second for api client."
-            headers["Retry-After"] = "2.0"
-            return json_reply({"errors": text}, status=429, headers=headers)
-        setup = branch.shop.setup
-        shop = {"name": setup.domain.partition(".")[0], "currency": setup.currency}
-        body = {"shop": {**shop, "myshopify_domain": setup.domain}}
-        return json_reply(body, headers=headers)
+    def _poison_in(
+        self, shop: SimulatedShop, operation: Operation, variables: Mapping[str, Any], at_s: float
+    ) -> ShopPoisonForm | None:
+        def ids_of(sku: str) -> set[str]:
+            variants = shop.by_sku(sku)
+            return {
+                id_ for variant in variants for id_ in (variant.id, variant.item, variant.product)
+            }
+
+        if not self.faults.poison:
+            return None
+        return self.faults.poison_in(operation.fields, variables, ids_of, at_s)
+
+    def _spoiled(self, poison: ShopPoisonForm) -> dict[str, Any]:
+        code, text = POISON_ERRORS.get(poison, POISON_ERRORS[ShopPoisonForm.INTERNAL])
+        return {"data": None, **self._error(text, code)}
 
     def _versioned(self, reply: SimReply) -> SimReply:
         headers = {**reply.headers, "X-Shopify-API-Version": self._version}
@@ -291,6 +301,9 @@ class ShopifySimulator:
     def _run_line(
         self, branch: Branch, bulk: BulkOperation, variables: Mapping[str, Any], at_s: float
     ) -> dict[str, Any]:
+        poison = self._poison_in(branch.shop, bulk.operation, variables, at_s)
+        if poison is not None:
+            return self._spoiled(poison)
         shop_request = self._shop_request(branch, "", at_s, at_s, bulk.request)
         return answer(bulk.operation, variables, shop_request)
 

@@ -174,7 +174,9 @@ def _activate(shop_request: ShopRequest, fields: Mapping[str, Any]) -> Payload:
     quantity = fields.get("available", fields.get("onHand"))
     fault = None
     if item not in shop.items:
-        fault = ("inventoryItemId", "The inventory item does not exist.")
+        name = location if place is None else place.name
+        text = f"The product couldn't be stocked at {name} because the product was deleted."
+        fault = ("inventoryItemId", text)
     elif place is None or not place.is_active:
         fault = ("locationId", "The location does not exist.")
     elif level is not None and level.is_active and quantity is not None:

@@ -45,12 +45,12 @@ def listing(sku: str = "P1", *, read_at: datetime | None = NOW - 4 * HOUR) -> Li
     )
 
 
-def seen(row: Listing, *, has_changed: bool = False) -> ReadResult:
+def read_result(row: Listing, *, has_changed: bool = False) -> ReadResult:
     return ReadResult(listing=row, at=NOW, has_changed=has_changed)
 
 
 def wait_h(row: Listing, policy: Adaptive = POLICY, *, has_changed: bool = False) -> float:
-    return (policy.next_read(seen(row, has_changed=has_changed)).next_sync_at - NOW) / HOUR
+    return (policy.next_read(read_result(row, has_changed=has_changed)).next_sync_at - NOW) / HOUR
 
 
 def test_a_new_listing_is_due_within_a_quarter_of_an_hour() -> None:
@@ -91,8 +91,8 @@ def test_nobody_waits_longer_than_22_hours_or_not_at_all(
 
 def test_a_first_read_teaches_nothing() -> None:
     row = listing(read_at=None)
-    assert POLICY.next_read(seen(row, has_changed=True)).evidence == row.evidence
-    lesson = POLICY.learn([seen(replace(row, family="f"), has_changed=True)])
+    assert POLICY.next_read(read_result(row, has_changed=True)).evidence == row.evidence
+    lesson = POLICY.learn([read_result(replace(row, family="f"), has_changed=True)])
     assert lesson.lag_min is None
     assert not lesson.families
 
@@ -123,14 +123,14 @@ def test_the_lag_is_that_of_the_last_listing_which_came_in_its_own_time() -> Non
     swept = replace(listing("swept"), next_sync_at=NOW, swept_from=NOW + HOUR)
     pulled = replace(listing("pulled"), next_sync_at=NOW - 4 * HOUR)
     wished = replace(listing("wished"), next_sync_at=NOW, priority=Priority.MANUAL)
-    in_call = [seen(each) for each in (late, last, swept, pulled, wished)]
+    in_call = [read_result(listing) for listing in (late, last, swept, pulled, wished)]
     assert POLICY.learn(in_call).lag_min == 30
     assert POLICY.learn(in_call[2:]).lag_min is None
 
 
 def test_changes_soon_after_a_change_are_counted_with_what_was_expected() -> None:
     lately = replace(listing().evidence, changed_at=NOW - 5 * HOUR)
-    lesson = POLICY.learn([seen(replace(listing(), evidence=lately), has_changed=True)])
+    lesson = POLICY.learn([read_result(replace(listing(), evidence=lately), has_changed=True)])
     assert lesson.hits[1] == 1, "it had been read an hour after its change"
     assert sum(lesson.hits) == 1
     assert 0 < sum(lesson.hits_expected) < 0.1
@@ -143,35 +143,37 @@ def family_of(lesson: Lesson) -> Family:
 
 def test_a_change_in_a_family_asks_a_few_companions_and_their_answers_the_others() -> None:
     members = [replace(listing(f"P{n}"), family="f") for n in range(9)]
-    lesson = POLICY.learn([seen(members[0], has_changed=True)])
+    lesson = POLICY.learn([read_result(members[0], has_changed=True)])
     (sweep,) = lesson.sweeps
     assert (sweep.family, sweep.limit) == ("f", 8)
     assert sweep.read_before < NOW
     policy = POLICY.informed(replace(MARKET, families={"f": family_of(lesson)}))
-    lesson = policy.learn([seen(member, has_changed=True) for member in members[1:4]])
+    lesson = policy.learn([read_result(member, has_changed=True) for member in members[1:4]])
     (sweep,) = lesson.sweeps
     assert sweep.limit is None
     policy = POLICY.informed(replace(MARKET, families={"f": family_of(lesson)}))
-    assert not policy.learn([seen(members[5], has_changed=True)]).sweeps, "all were asked already"
-    own = policy.next_read(seen(members[5], has_changed=True)).evidence
+    assert not policy.learn([read_result(members[5], has_changed=True)]).sweeps, (
+        "all are in a sweep"
+    )
+    own = policy.next_read(read_result(members[5], has_changed=True)).evidence
     assert own.changes_seen < 1.1, "the list explains it"
 
 
 def test_companions_that_did_not_change_are_spared_and_the_family_is_believed_less() -> None:
     members = [replace(listing(f"P{n}"), family="f") for n in range(40)]
-    lesson = POLICY.learn([seen(members[0], has_changed=True)])
+    lesson = POLICY.learn([read_result(members[0], has_changed=True)])
     policy = POLICY.informed(replace(MARKET, families={"f": family_of(lesson)}))
-    lesson = policy.learn([seen(member) for member in members[1:]])
+    lesson = policy.learn([read_result(member) for member in members[1:]])
     assert list(lesson.spares) == ["f"]
     assert not lesson.sweeps
     calm = POLICY.informed(replace(MARKET, families={"f": family_of(lesson)}))
-    closed = calm.learn([seen(member) for member in members[1:]])
+    closed = calm.learn([read_result(member) for member in members[1:]])
     assert not closed.spares
 
 
 def test_an_episode_ends_when_everybody_was_read_anyway() -> None:
     row = replace(listing(), family="f")
-    family = family_of(POLICY.learn([seen(row, has_changed=True)]))
+    family = family_of(POLICY.learn([read_result(row, has_changed=True)]))
     policy = POLICY.informed(replace(MARKET, families={"f": family}))
     later = ReadResult(listing=row, at=NOW + 6 * HOUR, has_changed=False)
     lesson = policy.learn([later])
@@ -193,8 +195,8 @@ def test_it_says_in_one_sentence_why() -> None:
     assert "swept" in POLICY.reason(replace(row, swept_from=NOW), NOW)
     assert "1 change in" in POLICY.reason(listing(), NOW)
     unread = listing(read_at=None)
-    said = POLICY.reason(unread, NOW)
-    assert said == f"never read yet; first look {unread.next_sync_at:%H:%M}", "not at once"
+    reason = POLICY.reason(unread, NOW)
+    assert reason == f"never read yet; first look {unread.next_sync_at:%H:%M}", "not at once"
 
 
 PRODUCTS = 600
@@ -220,7 +222,7 @@ def test_it_learns_who_changes_often() -> None:
 
 def test_it_does_no_harm_where_all_are_alike() -> None:
     _, score, priorities = tried(equal(PRODUCTS, 8, 1), 8)
-    # In a week, 600 listings tell less of one another than 5,000 (where it is 1.005).
+    # In a week, 600 listings show less about one another than 5,000 (where it is 1.005).
     assert score.expected_min < 1.03 * priorities.expected_min
 
 

@@ -9,7 +9,7 @@ from tests.core.timetable.replay import MIDNIGHT, failed, listing, next_due, pla
 
 from headway.core.catalog.listings import Sku
 from headway.core.timetable.policies import CatalogSummary
-from headway.core.timetable.policies.packed import Packed, SlotState, slot_state, slots_wanted
+from headway.core.timetable.policies.packed import Packed, slots_wanted
 
 POLICY = Packed()
 HOUR = timedelta(hours=1)
@@ -43,14 +43,6 @@ def test_a_freed_hour_is_filled_again_before_the_others_grow() -> None:
     assert POLICY.place(Sku("P"), MIDNIGHT, catalog).hour_bucket == 10, "109 need 10 or 11 hours"
     fuller = catalog.with_one_in(10)
     assert POLICY.place(Sku("P"), MIDNIGHT, fuller).hour_bucket == 9, "the first dormant hour"
-
-
-@pytest.mark.parametrize(
-    ("load", "state"),
-    ((0, "dormant"), (1, "filling"), (9, "filling"), (10, "active"), (208, "active")),
-)
-def test_a_slot_is_dormant_filling_or_active(load: int, state: str) -> None:
-    assert slot_state(load) is SlotState(state)
 
 
 @pytest.mark.parametrize(

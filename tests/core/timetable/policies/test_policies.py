@@ -84,7 +84,9 @@ def test_a_window_holds_the_instant_it_was_asked_for_and_the_next_one_follows_it
     assert following.opens_at == window.closes_at
 
 
-@pytest.mark.parametrize("policy", tuple(each for each in POLICIES.values() if not each.is_eager))
+@pytest.mark.parametrize(
+    "policy", tuple(policy for policy in POLICIES.values() if not policy.is_eager)
+)
 def test_slots_spread_a_catalog_evenly_over_the_day(policy: Policy) -> None:
     hours = [row.hour_bucket for row in placed(policy, 4800)]
     counts = [hours.count(hour) for hour in range(24)]

@@ -1,4 +1,4 @@
-"""The page about policies stays true: its tables are read and computed anew."""
+"""The page about policies stays true: its tables are read and computed again."""
 
 import math
 from datetime import timedelta

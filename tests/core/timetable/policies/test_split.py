@@ -52,7 +52,7 @@ def test_five_thousand_are_21_calls_and_ten_and_a_half_minutes_an_hour_at_most()
     done = replay(POLICY, rows, days=3)
     assert max(done.per_hour(2)) == 21
     assert 21 * timedelta(seconds=30) == timedelta(minutes=10.5)
-    minutes = [each.minute + each.second / 60 for each, _ in done.calls]
+    minutes = [called_at.minute + called_at.second / 60 for called_at, _ in done.calls]
     assert max(minutes) <= 10.5, "the retry windows at half past find the line free"
     assert sum(done.per_hour(2)) == 500, "borrowing saves the document's last four calls"
 
@@ -154,7 +154,7 @@ def test_priorities_go_first_and_the_order_within_an_hour_is_the_same_every_day(
     orders = []
     for day in (1, 2):
         due = {row.sku: next_due(POLICY, row, at(f"{24 * day}:00")) for row in rows}
-        assert {(each.hour, each.minute) for each in due.values()} == {(7, 0)}
+        assert {(due_at.hour, due_at.minute) for due_at in due.values()} == {(7, 0)}
         orders.append(sorted(due, key=due.__getitem__))
     assert orders[0] == orders[1]
     assert orders[0][:2] == [rows[51].sku, rows[50].sku]

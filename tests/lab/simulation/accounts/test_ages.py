@@ -2,7 +2,8 @@
 
 import pytest
 
-from headway.core.accounts.jobs import DataKind, PlatformName, Tier
+from headway.core.accounts.jobs import DataKind, Tier
+from headway_lab.platforms import ETSY, SHOPIFY
 from headway_lab.simulation.accounts.ages import Ages, Track, spread
 
 HOUR_S = 3600.0
@@ -12,7 +13,7 @@ def followed(tier: Tier = Tier.FREE, *, is_backfill: bool = False) -> Ages:
     ages = Ages()
     track = Track(
         tier=tier,
-        platform=PlatformName.ETSY,
+        platform=ETSY,
         kind=DataKind.ORDERS,
         is_backfill=is_backfill,
         interval_s=HOUR_S,
@@ -37,7 +38,7 @@ def test_runs_done_are_a_share_of_those_due() -> None:
         ages.done("job", hour * HOUR_S)
     ages.close(4 * HOUR_S)
     assert ages.served() == {"free": 0.5}
-    assert ages.served(only=PlatformName.SHOPIFY) == {}
+    assert ages.served(only=SHOPIFY) == {}
 
 
 def test_a_wait_counts_beyond_the_interval_and_pages_end_it() -> None:

@@ -4,7 +4,8 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from headway.core.accounts.jobs import PlatformName, Tier
+from headway.core.accounts.jobs import Tier
+from headway_lab.platforms import ETSY, PRINTIFY, SHOPIFY
 from headway_lab.simulation.accounts.world import (
     DAY_S,
     QUOTAS,
@@ -29,9 +30,9 @@ def test_tiers_and_platforms_come_in_their_shares(world: AccountWorld) -> None:
     tiers = Counter(world.tiers.values())
     assert tiers == {Tier.FREE: 120, Tier.STARTER: 40, Tier.GROWTH: 30, Tier.PRO: 10}
     platforms = Counter(shop.platform for shop in world.shops.values())
-    assert 100 <= platforms[PlatformName.ETSY] <= 140
-    assert 70 <= platforms[PlatformName.SHOPIFY] <= 110
-    assert 55 <= platforms[PlatformName.PRINTIFY] <= 90
+    assert 100 <= platforms[ETSY] <= 140
+    assert 70 <= platforms[SHOPIFY] <= 110
+    assert 55 <= platforms[PRINTIFY] <= 90
     assert {shop.seller for shop in world.shops.values()} == set(world.tiers)
 
 

@@ -72,7 +72,9 @@ class Client:
 def open_both(clock: VirtualClock, **options: Any) -> tuple[ShopifySimulator, Client]:
     simulator = ShopifySimulator(clock, shops=[ShopSetup(domain=DOMAIN)], **options)
     transport = SimTransport(simulator.handle, clock)
-    return simulator, Client(httpx.Client(base_url="http://shop.test", transport=transport))
+    return simulator, Client(
+        httpx.Client(base_url="http://shop.test", transport=transport, timeout=30)
+    )
 
 
 def seed(simulator: ShopifySimulator, count: int) -> list[dict[str, Any]]:
@@ -195,7 +197,7 @@ def test_bulk_works_over_real_http() -> None:
     )
     with (
         serve(simulator.handle, real_clock) as server,
-        httpx.Client(base_url=server.url, trust_env=False) as http,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=30) as http,
     ):
         client = Client(http)
         gid = client.run(client.upload(seed(simulator, 5)))["bulkOperation"]["id"]

@@ -190,16 +190,16 @@ def test_customers_are_filtered_by_whole_days(shop: Any) -> None:
     start = (shop.clock.now() - timedelta(days=2)).replace(hour=0, minute=0, second=0)
     noon = start + timedelta(hours=23)
 
-    def found(query: str, key: str = "UPDATED_AT") -> list[str]:
+    def order_names(query: str, key: str = "UPDATED_AT") -> list[str]:
         page = shop.do(CUSTOMERS, first=5, query=query, key=key)
         return [node["displayName"] for node in page["nodes"]]
 
-    assert found(f"updated_at:>='{noon.isoformat()}'") == ["Ada", "Bob"]
-    assert found(f"updated_at:>='{(start + timedelta(days=1)).isoformat()}'") == ["Bob"]
-    assert found("id:>0", "ID") == ["Ada", "Bob"]
+    assert order_names(f"updated_at:>='{noon.isoformat()}'") == ["Ada", "Bob"]
+    assert order_names(f"updated_at:>='{(start + timedelta(days=1)).isoformat()}'") == ["Bob"]
+    assert order_names("id:>0", "ID") == ["Ada", "Bob"]
     [first, _] = shop.do(CUSTOMERS, first=5, key="ID")["nodes"]
     own = first["id"].rpartition("/")[2]
-    assert found(f"id:>{own}", "ID") == ["Bob"]
+    assert order_names(f"id:>{own}", "ID") == ["Bob"]
 
 
 def test_an_order_moves_its_customer(shop: Any) -> None:

@@ -63,7 +63,7 @@ def version(shop: Any, sku: str, named: str, /, **more: Any) -> dict[str, Any]:
     return {**fields, **more}
 
 
-def found(shop: Any, query: str) -> list[str]:
+def skus_of(shop: Any, query: str) -> list[str]:
     return [node["sku"] for node in shop.do(FIND, query=query)["nodes"]]
 
 
@@ -216,12 +216,12 @@ def test_a_product_that_cannot_be_set_is_not_made(
 def test_a_search_by_sku_finds_its_words_and_not_only_the_sku(shop: Any) -> None:
     for sku in ("A-1", "A-1-X", "1=A", "B-1", "A-11"):
         shop.seed(sku)
-    assert found(shop, "sku:A-1") == ["A-1", "A-1-X", "1=A"]
-    assert found(shop, 'sku:"A-1"') == ["A-1", "A-1-X"]
-    assert found(shop, "sku:'A-1' OR sku:b-1") == ["A-1", "A-1-X", "B-1"]
-    assert found(shop, "(sku:B-1 OR sku:A-11) AND sku:11") == ["A-11"]
-    assert found(shop, 'sku:"C-1"') == []
-    assert len(found(shop, "")) == 5
+    assert skus_of(shop, "sku:A-1") == ["A-1", "A-1-X", "1=A"]
+    assert skus_of(shop, 'sku:"A-1"') == ["A-1", "A-1-X"]
+    assert skus_of(shop, "sku:'A-1' OR sku:b-1") == ["A-1", "A-1-X", "B-1"]
+    assert skus_of(shop, "(sku:B-1 OR sku:A-11) AND sku:11") == ["A-11"]
+    assert skus_of(shop, 'sku:"C-1"') == []
+    assert len(skus_of(shop, "")) == 5
 
 
 @pytest.mark.parametrize("query", ("(sku:A", "sku:A)", "sku:A OR", 'sku:"A', "colour:red"))
@@ -272,5 +272,5 @@ def test_edits_by_people_do_not_count_as_our_writes(shop: Any) -> None:
     assert shop.shown("A-1").price == Decimal(99)
     shop.simulator.delete(shop.domain, "A-1")
     assert shop.shown("A-1") is None
-    assert found(shop, "sku:A-1") == []
+    assert skus_of(shop, "sku:A-1") == []
     assert not shop.simulator.effects

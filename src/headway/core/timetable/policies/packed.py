@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from headway.core.catalog.listings import Sku
 from headway.core.timetable.policies.hours import HourSlots, Opening
@@ -13,21 +12,6 @@ SEATS = 10
 WINDOWS = tuple(timedelta(hours=hour, minutes=30) for hour in (3, 7, 11, 15, 19, 23))
 WINDOW_SEATS = 100
 SWEEP = timedelta(hours=23, minutes=45)
-
-
-class SlotState(StrEnum):
-    """How full a slot is: what the document's dispatcher skips, borrows for, and processes."""
-
-    DORMANT = "dormant"
-    FILLING = "filling"
-    ACTIVE = "active"
-
-
-def slot_state(load: int) -> SlotState:
-    """Return the state of a slot that holds so many listings."""
-    if load == 0:
-        return SlotState.DORMANT
-    return SlotState.FILLING if load < SEATS else SlotState.ACTIVE
 
 
 def slots_wanted(listings: int) -> int:

@@ -4,8 +4,8 @@
 -- index: connected_accounts_pkey
 WITH taken AS (
   UPDATE connected_accounts AS account SET push_fence = push_fence + 1, push_owner = %(owner)s,
-    push_lease_until = %(lease_until)s, updated_at = %(now)s
-  WHERE id = %(id)s AND account.platform = 'shopify' AND account.status = 'connected'
+    push_lease_until = %(lease_until)s, push_called_at = %(now)s, updated_at = %(now)s
+  WHERE id = %(id)s AND account.platform = %(storefront)s AND account.status = 'connected'
     AND (account.push_lease_until IS NULL OR account.push_lease_until < %(expired_before)s)
     AND NOT EXISTS (SELECT FROM pauses AS pause
       WHERE pause.kind = 'all' AND (pause.until IS NULL OR pause.until > %(now)s))

@@ -23,7 +23,8 @@ WITH ours AS (
     sku text, shop_sku text, title text, version bigint, applied jsonb, forgets_applied boolean,
     product_id text, variant_id text, item_id text, forgets_ids boolean, handle text,
     status text, former_status text, variants_count int, is_verified boolean,
-    retry_at timestamptz, failures int, error text, staging text, held_reason text, desired jsonb)
+    retry_at timestamptz, failures int, error text, suspicion jsonb, staging text,
+    held_reason text, desired jsonb)
 ), listed AS (
   SELECT user_id, sku FROM listing_state AS row JOIN new USING (user_id, sku)
   WHERE row.sku = ANY (%(skus)s) ORDER BY user_id, sku FOR UPDATE OF row
@@ -46,6 +47,7 @@ WITH ours AS (
       -- Half done, it keeps its place: what it still lacks travels with what others lack.
       ELSE least(row.push_at, %(now)s) END,
     push_failures = new.failures, push_error = nullif(new.error, ''),
+    push_suspicion = nullif(coalesce(new.suspicion, row.push_suspicion), jsonb_build_object()),
     verified_at = CASE WHEN new.is_verified THEN %(now)s ELSE row.verified_at END,
     held_reason = coalesce(new.held_reason, row.held_reason),
     held_at = CASE WHEN new.held_reason IS NULL THEN row.held_at ELSE %(now)s END,

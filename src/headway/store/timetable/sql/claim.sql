@@ -26,7 +26,8 @@ WITH free AS (
 SELECT taken.id::text, taken.user_id, taken.sku, taken.priority, taken.fence, taken.next_sync_at,
   taken.hour_bucket, taken.minute_offset, taken.created_at, taken.last_successful_sync,
   taken.consecutive_failures, taken.missing_count, taken.suspicion, taken.last_boeing_hash,
-  state.observed, state.desired, coalesce(state.desired_version, 0), state.held_reason,
+  state.observed, state.desired, coalesce(state.desired_version, 0) AS desired_version,
+  state.held_reason,
   state.proposed, state.rejected, state.moved_at, staging.batch_id::text,
   taken.sync_priority, taken.value_weight, taken.family, taken.swept_from,
   taken.changes_seen, taken.watched_days, taken.changed_at

@@ -1,6 +1,7 @@
--- Write what a call found when it found no news, as most do: the rows move on, and there is no state
--- and no event to write.
--- Guarantees: as settle.sql.
+-- Write what a call found when nothing changed, as in most calls: the rows move on, and there is no
+-- state and no event to write.
+-- Guarantees: as settle.sql, which extends it.
+-- The ids come a second time as an array, from which the planner sees how few they are.
 -- index: product_sync_schedule_pkey
 WITH new AS (
   SELECT * FROM jsonb_to_recordset(%(rows)s::jsonb) AS new(

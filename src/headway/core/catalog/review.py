@@ -1,0 +1,129 @@
+"""Decisions about one listing that people make: approve, reject, roll back, trigger.
+
+Each returns a ruling: what changes, or why nothing does.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from headway.core.catalog.change_detection import money
+from headway.core.catalog.listings import SellerId, Sku
+from headway.core.pauses import Pause
+from headway.core.reasons import describe_pause
+
+MONEY = ("price", "cost", "compare_at")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """Result of a person's command for one listing: done, or unchanged and why."""
+
+    user_id: SellerId
+    sku: Sku
+    is_done: bool
+    message: str
+    old: Mapping[str, Any] | None = None
+    new: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewedListing:
+    """The state of a listing that a person decides about."""
+
+    user_id: SellerId
+    sku: Sku
+    observed: Mapping[str, Any] | None = None
+    desired: Mapping[str, Any] | None = None
+    proposed: Mapping[str, Any] | None = None
+    rejected: Mapping[str, Any] | None = None
+    held_reason: str | None = None
+
+    def quoted(self) -> Mapping[str, Any] | None:
+        """Return the state that the supplier's quote leads to, in the form fetch compares."""
+        if self.held_reason is None:
+            return self.rejected or self.desired
+        observed = self.observed or {}
+        unpriced = {
+            "price": None,
+            "cost": observed.get("net_price"),
+            "currency": observed.get("currency"),
+            "compare_at": None,
+        }
+        return self.proposed or unpriced
+
+    def ruled(self, message: str, new: Mapping[str, Any] | None = None) -> Ruling:
+        """Return the ruling that changes the state to `new`, or leaves it."""
+        return Ruling(
+            user_id=self.user_id,
+            sku=self.sku,
+            is_done=new is not None,
+            message=message,
+            old=self.desired,
+            new=new,
+        )
+
+
+def approve(state: ReviewedListing) -> Ruling:
+    """Apply a held change, with the stock and status that the shop shows now."""
+    if state.held_reason is None:
+        return state.ruled("nothing is held")
+    if state.proposed is None:
+        return state.ruled(
+            f"cannot be approved ({state.held_reason}); reject it, or wait for the next read"
+        )
+    new, shown = dict(state.proposed), state.desired or {}
+    if "status" in shown:  # whether it is on sale is another question
+        new["status"] = shown["status"]
+    if "quantities" in shown and not any(shown["quantities"].values()):
+        new["quantities"] = shown["quantities"]  # gone since it was proposed
+    return state.ruled("approved", new)
+
+
+def reject(state: ReviewedListing) -> Ruling:
+    """Leave the shop as it is; the same quote is not held again."""
+    if state.held_reason is None:
+        return state.ruled("nothing is held")
+    return state.ruled("rejected", state.quoted())
+
+
+def roll_back(state: ReviewedListing, past: Mapping[str, Any] | None) -> Ruling:
+    """Return to the price that the shop showed in the past; stock stays."""
+    if past is None or past.get("price") is None or state.desired is None:
+        return state.ruled("the shop's history does not reach back to that time")
+    currency = past.get("currency") or state.desired["currency"]
+    if Decimal(past["price"]) <= 0 or currency != state.desired["currency"]:
+        return state.ruled(f"the shop asked {past['price']} {currency} then, no price for it now")
+    # A fact that the history does not know stays, but what was not crossed out then is not now.
+    facts = {name: past[name] for name in (*MONEY, "currency") if past.get(name) is not None}
+    new = {**state.desired, "compare_at": None, **facts}
+    if all(money(state.desired, name) == money(new, name) for name in MONEY):
+        return state.ruled("shows that price already")
+    return state.ruled("rolled back", new)
+
+
+def trigger(
+    listing: tuple[SellerId, Sku],
+    *,
+    status: str,
+    is_active: bool,
+    is_first: bool,
+    pause: Pause | None,
+    now: datetime,
+) -> Ruling:
+    """Make a listing due at once, unless it is off or in a call; `is_first` if it is already."""
+    is_done = not is_first
+    if status == "parked":
+        is_done, message = False, "parked; revive it"
+    elif not is_active:
+        is_done, message = False, "switched off; publish it again"
+    elif status == "syncing":
+        is_done, message = False, "is in a call now"
+    elif pause is not None:
+        message = f"{describe_pause(pause, now)}; is in the first call after that"
+    else:
+        message = "is in the next call"
+    user_id, sku = listing
+    return Ruling(user_id=user_id, sku=sku, is_done=is_done, message=message)

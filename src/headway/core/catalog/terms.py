@@ -1,0 +1,47 @@
+"""Terms that a seller may choose instead of the deployment's, and their bounds."""
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from headway.errors import InvalidError
+
+Term = Decimal | str | None
+
+
+def _one_of(*words: str) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: value in words, f"must be one of {', '.join(words)}"
+
+
+def _between(least: int, most: int, *, is_open: bool = False) -> tuple[Callable[[Any], bool], str]:
+    def fits(value: object) -> bool:
+        return (
+            isinstance(value, Decimal)
+            and value.is_finite()
+            and (least < value or (value == least and not is_open))
+            and value <= most
+        )
+
+    return fits, f"must be a number {'above' if is_open else 'from'} {least} to {most}"
+
+
+# What a seller may choose, in the order of the columns: as the settings, so with their bounds.
+TERMS = {
+    "price_basis": _one_of("list", "net"),
+    "markup": _between(-1, 100, is_open=True),
+    "rounding": _one_of("cent", "whole", "99"),
+    "margin_min": _between(-1, 100, is_open=True),
+    "compare_at": _one_of("none", "list"),
+    "guard_move": _between(0, 10**6),
+    "guard_share": _between(0, 1),
+}
+
+
+def check_terms(changes: Mapping[str, Term]) -> None:
+    """Raise InvalidError if a name or a value is not allowed; None means the deployment's."""
+    for name, value in changes.items():
+        if name not in TERMS:
+            raise InvalidError(f"{name} is not a seller's term; known: {', '.join(TERMS)}")
+        fits, rule = TERMS[name]
+        if value is not None and not fits(value):
+            raise InvalidError(f"{name} {rule}")

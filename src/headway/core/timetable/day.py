@@ -1,0 +1,74 @@
+"""The timetable of a day: calls planned for the hours ahead, calls made in the past hours."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from headway.core.timetable.policies.policy import Policy, RetryWindow
+
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+WINDOWS_MAX = 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedHour:
+    """A coming hour: the listings due in it, and the calls planned for it."""
+
+    at: datetime
+    due: int
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeHour:
+    """A past hour: calls made, how many succeeded, and the seats they used."""
+
+    at: datetime
+    calls: int
+    good: int
+    seats: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayTimetable:
+    """The past day and the next; the current hour is in both.
+
+    `slots` counts the listings of each hour of the day, where the policy gives slots. `backlog` is
+    what is still due after the last hour.
+    """
+
+    now: datetime
+    planned: tuple[PlannedHour, ...]
+    made: tuple[MadeHour, ...]
+    windows: tuple[RetryWindow, ...]
+    slots: tuple[int, ...]
+    backlog: int
+    is_estimate: bool
+
+
+def plan_hours(
+    start: datetime, due: Sequence[int], *, policy: Policy, seats: int, calls_per_hour: float
+) -> tuple[tuple[PlannedHour, ...], int]:
+    """Plan calls for the listings due each hour, up to the limit; return the backlog too."""
+    hours, waiting, most = [], 0, math.floor(calls_per_hour)
+    for number, count in enumerate(due):
+        waiting += count
+        calls = most if policy.is_eager else min(most, math.ceil(waiting / seats))
+        waiting = max(0, waiting - calls * seats)
+        hours.append(PlannedHour(at=start + number * HOUR, due=count, calls=calls))
+    return tuple(hours), waiting
+
+
+def retry_windows(now: datetime, policy: Policy, listed: int) -> tuple[RetryWindow, ...]:
+    """Return the retry windows of the next day, the current one first."""
+    windows: list[RetryWindow] = []
+    at = now
+    while at < now + DAY and len(windows) < WINDOWS_MAX:
+        window = policy.retry_window(at, listed)
+        if window is None or window.closes_at <= at:
+            break
+        windows.append(window)
+        at = window.closes_at
+    return tuple(windows)

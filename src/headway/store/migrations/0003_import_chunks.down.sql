@@ -1,0 +1,2 @@
+-- Uploads in progress are lost; their clients send them again.
+DROP TABLE import_chunks;
