@@ -139,20 +139,25 @@ def test_a_refusal_of_one_accounts_day_leaves_the_others_alone(pool: ConnectionP
     listings_id = pulls.rows.job(
         pulls.rows.one("SELECT account_id::text FROM sync_jobs WHERE id = %s", refused_id),
         kind="listings",
-        waited=timedelta(minutes=-1),
+        waited=timedelta(hours=-3, minutes=-1),
     )
     for number in range(3):
         pulls.rows.add(f"s{number}", tier="pro")
-    refuse_for_a_day(pulls, "refused-etsy", left=1000)
     run_for(pulls, 3 * HOUR_S)
-    calls = calls_by_shop(pulls)
-    assert calls["refused-etsy"] <= 4, "one an hour"
-    # A run every five minutes, and a worker that looks every minute.
-    assert min(calls[f"s{number}-etsy"] for number in range(3)) >= 3 * 10
-    assert pulls.rows.limiter.status(DAY_KEY).paused_until is None
+    usual = calls_by_shop(pulls)
+    refuse_for_a_day(pulls, "refused-etsy", left=1000)
+    run_for(pulls, HOUR_S / 2)
     for job_id in (refused_id, listings_id):
         reason = "SELECT wait_reason FROM sync_jobs WHERE id = %s"
         assert pulls.rows.one(reason, job_id) == "the platform limits this account alone"
+    run_for(pulls, 2.5 * HOUR_S)
+    calls = calls_by_shop(pulls)
+    calls.subtract(usual)
+    assert calls["refused-etsy"] <= 4, "one an hour"
+    for shop in ("s0-etsy", "s1-etsy", "s2-etsy"):
+        # Which of the jobs due in one minute runs first can move one run over the end.
+        assert calls[shop] >= usual[shop] - 1 > 20, shop
+    assert pulls.rows.limiter.status(DAY_KEY).paused_until is None
 
 
 @pytest.mark.parametrize("left", (0, 5))
