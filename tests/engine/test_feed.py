@@ -28,6 +28,8 @@ STATES = """
 SELECT count(*) FILTER (WHERE last_successful_sync IS NULL), sum(consecutive_failures),
   count(*) FILTER (WHERE NOT is_active) FROM product_sync_schedule
 """
+INTERVAL = timedelta(hours=1)
+CHANGED = "SELECT count(*) FROM listing_state WHERE observed ->> 'list_price' = '12'"
 PRICES = "SELECT DISTINCT observed ->> 'list_price' FROM listing_state"
 
 
@@ -45,7 +47,14 @@ def write(path: Path, price: str, count: int) -> None:
 
 @pytest.fixture
 def rig(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path, path: Path) -> EngineRig:
-    settings, catalog, ids = Settings(data_dir=tmp_path), FakeCatalog(), rng("feed")
+    return make_rig(pool, clock, tmp_path, path)
+
+
+def make_rig(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path, path: Path, policy: str = "rolling"
+) -> EngineRig:
+    settings = Settings(data_dir=tmp_path, policy=policy)
+    catalog, ids = FakeCatalog(), rng("feed")
     app = build(settings, clock, pool, ids=lambda: fresh_id(ids))
     app = replace(app, rule=replace(app.rule, poll=timedelta(minutes=1)))
     setup = SupplierSetup(kind="feed", url=str(path), options={"currency": "USD"})
@@ -73,6 +82,35 @@ def test_a_whole_catalog_is_read_from_one_download(rig: EngineRig) -> None:
     assert rig.ask(PRICES) == [("10",)]
     calls = rig.ask("SELECT result, count(*) FROM call_ledger GROUP BY result ORDER BY result")
     assert calls == [("list", 1), ("ok", 1)]
+
+
+def test_a_change_in_the_list_reaches_its_listing_within_the_interval(
+    rig: EngineRig, path: Path
+) -> None:
+    """No listing is due for hours, so only the list itself is a reason to read."""
+    rig.make_due(*SKUS)
+    drive(rig.app, rig.clock, lambda: rig.one(STATES) == 0)
+    read_at, text = rig.clock.now(), path.read_text()
+    path.write_text(text.replace("P7,10,", "P7,12,").replace("P8,10,1\n", ""))
+    drive(rig.app, rig.clock, lambda: rig.one(CHANGED) == 1)
+    assert rig.clock.now() - read_at < INTERVAL + timedelta(minutes=5)
+    missing = "SELECT missing_count FROM product_sync_schedule WHERE sku = 'P8'"
+    assert rig.one(missing) == 1, "a part that left the list is a change"
+
+
+def test_an_eager_policy_reads_a_list_no_more_often_than_it_changes(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path, path: Path
+) -> None:
+    rig = make_rig(pool, clock, tmp_path, path, policy="adaptive")
+    rig.make_due(*SKUS)
+    fetch, end_at = rig.app.for_supplier(NAME).fetch("worker"), clock.now() + timedelta(hours=12)
+    while clock.now() < end_at:
+        result = fetch.step()
+        if isinstance(result, Wait):
+            clock.sleep((result.until - clock.now()).total_seconds())
+    calls = dict(rig.ask("SELECT result, count(*) FROM call_ledger GROUP BY result"))
+    assert calls["list"] in {12, 13}
+    assert calls["ok"] <= 2
 
 
 def test_a_list_that_shrinks_harms_no_listing_until_it_is_accepted(

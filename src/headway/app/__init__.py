@@ -20,6 +20,7 @@ from headway.app.rules import (
     at_pace,
     failure_rule,
     fetch_rule,
+    policy_at,
     push_rule,
     seats_per_min,
     seller_defaults,
@@ -215,7 +216,7 @@ class App:
                 schedule=app.schedule,
                 markets=app.markets,
                 timetable=app.timetable,
-                policy=self.policy,
+                policy=app.policy,
                 every=self.tick_every,
                 now=self.clock.now(),
             )
@@ -266,9 +267,12 @@ class App:
         pool, role = self.pool, providers.role_of(entry)
         pace = role.pace(self.settings, entry)
         rate = seats_per_min(self.settings, pace)
+        policy = policy_at(self.policy, pace)
         return replace(
             self,
             pace=pace,
+            policy=policy,
+            judge=replace(self.judge, policy=policy),
             supplier=name,
             limit_key=limit_key,
             rule=at_pace(self.rule, self.settings, pace),

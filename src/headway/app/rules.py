@@ -8,7 +8,7 @@ from headway.core.accounts.jobs import DataKind, JobRule, Tier
 from headway.core.catalog.change_detection import Terms
 from headway.core.catalog.guard import Guard, SellerSettings
 from headway.core.catalog.lifecycle import FailureRule
-from headway.core.timetable.policies import Policy
+from headway.core.timetable.policies import Policy, by_name
 from headway.core.timetable.seats import SeatRule
 from headway.engine.fetch import FetchRule
 from headway.engine.push import PushRule
@@ -56,13 +56,19 @@ def seats_per_min(settings: Settings, pace: SupplierPace) -> float:
 
 
 def at_pace(rule: FetchRule, settings: Settings, pace: SupplierPace) -> FetchRule:
-    """Return the rule for a supplier with this pace."""
+    """Return the rule for a supplier with this pace; a list in memory lets no listing wait."""
+    seat_rule = replace(rule.seat_rule, seats=pace.seats)
+    if pace.is_list:
+        seat_rule = replace(seat_rule, slack=timedelta(0), is_eager=False)
+        return replace(rule, seat_rule=seat_rule, pace=timedelta(0), is_list=True)
     calls_per_min = pace.calls_per_min * settings.budget_share
-    return replace(
-        rule,
-        seat_rule=replace(rule.seat_rule, seats=pace.seats),
-        pace=timedelta(seconds=MINUTE_S / calls_per_min) if rule.pace else rule.pace,
-    )
+    least_gap = timedelta(seconds=MINUTE_S / calls_per_min) if rule.pace else rule.pace
+    return replace(rule, seat_rule=seat_rule, pace=least_gap)
+
+
+def policy_at(policy: Policy, pace: SupplierPace) -> Policy:
+    """Return the policy for a supplier with this pace: a list leaves nothing to optimize."""
+    return by_name("rolling") if pace.is_list and policy.is_eager else policy
 
 
 def fetch_rule(settings: Settings, policy: Policy) -> FetchRule:

@@ -46,10 +46,11 @@ class FetchRule:
     """How long a worker waits, and how long its leases last.
 
     `pace` is the least time between two calls of an eager policy that spends only a share of the
-    budget.
+    budget. `is_list` means that the supplier reads a whole list, due or not, and answers from it.
     """
 
     seat_rule: SeatRule
+    is_list: bool = False
     pace: timedelta = timedelta(0)
     poll: timedelta = timedelta(seconds=15)
     lease: timedelta = timedelta(seconds=90)
@@ -129,6 +130,9 @@ class Fetch:
         last permit found no listing: everything may be paused.
         """
         now, priority = self._clock.now(), ORDINARY
+        is_list_due = self._rule.is_list and self._supplier.auth_step() is AuthStep.LIST
+        if is_list_due and not self._last_call_was_empty:
+            return self._reserve(priority)
         if not self._wants_every_permit or self._last_call_was_empty:
             front, seat_rule = self._read_front(now)
             leave_at, look_again = departure(front, now, seat_rule), now + self._rule.poll
@@ -140,7 +144,7 @@ class Fetch:
 
     @property
     def _wants_every_permit(self) -> bool:
-        return self._judge.policy.is_eager and not self._rule.pace
+        return self._rule.seat_rule.is_eager and not self._rule.pace
 
     def _reserve(
         self, priority: int, *, after: Permit | None = None, report: CallReport | None = None
@@ -193,7 +197,11 @@ class Fetch:
 
     def _authenticate(self, permit: Permit, step: AuthStep, send_by_s: float) -> Done | Wait:
         try:
-            was_sent = self._supplier.authenticate(step, send_by_s=send_by_s)
+            was_sent = self._supplier.authenticate(
+                step,
+                send_by_s=send_by_s,
+                make_due=lambda skus: self._schedule.make_due(skus, now=self._clock.now()),
+            )
         except ProviderError as error:
             report = CallReport(
                 result=f"{step}: {error}", http_status=error.status, ended=error.ended

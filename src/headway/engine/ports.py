@@ -14,6 +14,7 @@ from headway.core.catalog.listings import (
     Candidate,
     LimitKey,
     Listing,
+    MakeDue,
     Reply,
     SellerId,
     Sku,
@@ -83,6 +84,9 @@ class SchedulePort(Protocol):
 
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
         """Release listings without an outcome, with their suspicion by id; return how many."""
+
+    def make_due(self, skus: Collection[str] | None, *, now: datetime) -> int:
+        """Make the listings of these SKUs due now, or all; return how many. Leases on them end."""
 
     def reset_suspicion(self) -> int:
         """Reset the suspicion of every listing that is not in a call; return how many."""
@@ -176,12 +180,13 @@ class Supplier(Protocol):
         """How many SKUs fit one call."""
 
     def auth_step(self) -> AuthStep | None:
-        """Return the token request that must go first, if any."""
+        """Return the request that must go first, if any: for a token, or for a whole list."""
 
-    def authenticate(self, step: AuthStep, *, send_by_s: float) -> bool:
-        """Make that token request; False if none was made. Raises ProviderError.
+    def authenticate(self, step: AuthStep, *, send_by_s: float, make_due: MakeDue) -> bool:
+        """Make that request; False if none was made. Raises ProviderError.
 
         None is made while another worker is at it, nor after the monotonic second `send_by_s`.
+        A supplier that reads a whole list calls `make_due` before it stores a list that differs.
         """
 
     def quote(self, skus: Sequence[Sku]) -> Reply:

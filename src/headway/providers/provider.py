@@ -113,11 +113,16 @@ class SupplierSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplierPace:
-    """How many SKUs fit one call, how many calls a minute the limit allows, and their least gap."""
+    """How many SKUs fit one call, how many calls a minute the limit allows, and their least gap.
+
+    `is_list` marks a supplier that reads a whole list and answers from it: a listing is read when
+    its row changed, and once a day.
+    """
 
     seats: int
     calls_per_min: float
     gap_s: float = 0
+    is_list: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

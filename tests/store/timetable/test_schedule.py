@@ -100,6 +100,20 @@ def test_the_front_can_leave_out_listings_of_a_failed_call(
     assert {candidate.sku for candidate in schedule.front(now, limit=9, only_clean=True)} == {"P2"}
 
 
+def test_a_listing_made_due_is_not_settled_by_a_worker_that_had_it_in_a_call(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "Pa1"), ("a", "P2"))
+    ask("UPDATE product_sync_schedule SET priority = 'retry' WHERE sku = 'Pa1'")
+    in_call = claim(schedule, now, "Pa1", "P2")
+    assert schedule.make_due({"pa1"}, now=now) == 1
+    assert settle(schedule, in_call, quoted("Pa1", "P2"), now) == 1, "one settle is refused"
+    due = "SELECT sku, priority, sync_status FROM product_sync_schedule WHERE next_sync_at <= %s"
+    assert ask(due, now) == [("Pa1", "scheduled", "pending")]
+    assert schedule.make_due(None, now=now) == 2
+
+
 def test_a_claim_takes_the_listing_of_every_seller_and_no_worker_can_take_it_again(
     pool: ConnectionPool, schedule: Schedule, clock: VirtualClock
 ) -> None:

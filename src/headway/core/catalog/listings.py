@@ -1,6 +1,6 @@
 """Value types of the catalog lane: listings, priorities, quotes, claims, waits."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -42,6 +42,10 @@ class AuthStep(StrEnum):
     OAUTH = "oauth"
     PART_TOKEN = "part_token"  # noqa: S105 - the name of a step, not a secret
     LIST = "list"  # the whole price list, where a supplier is one
+
+
+# Makes the listings of these SKUs due now, however their case is written; None means all.
+MakeDue = Callable[[Collection[str] | None], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from headway.clock import Clock, fresh_id
-from headway.core.catalog.listings import AuthStep, LimitKey, Reply, Sku
+from headway.core.catalog.listings import AuthStep, LimitKey, MakeDue, Reply, Sku
 from headway.errors import ConfigError, UnauthorizedError, UnreadableError
 from headway.providers.boeing.limits import limit_key_of
 from headway.providers.boeing.replies import PROVIDER, parse_reply
@@ -109,13 +109,16 @@ class BoeingSupplier:
             self._reload()  # another worker may have refreshed meanwhile
         return self._missing_step()
 
-    def authenticate(self, step: AuthStep, *, send_by_s: float = math.inf) -> bool:
+    def authenticate(
+        self, step: AuthStep, *, send_by_s: float = math.inf, make_due: MakeDue | None = None
+    ) -> bool:
         """Make that token request, and return True; False means that none was made.
 
         None is made while another worker refreshes, when one has just done so, nor after
         `send_by_s`, when the permit no longer covers it: give the permit back and ask `auth_step`
         again after a while. Raises ProviderError.
         """
+        del make_due  # a token changes no price
         owner = fresh_id()
         now = self._clock.now()
         lease_until = now + timedelta(seconds=self._timeout_s + LEASE_MARGIN_S)

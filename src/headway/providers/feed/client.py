@@ -17,7 +17,7 @@ from typing import BinaryIO
 import httpx
 
 from headway.clock import Clock
-from headway.core.catalog.listings import AuthStep, LimitKey, Reply, Sku
+from headway.core.catalog.listings import AuthStep, LimitKey, MakeDue, Reply, Sku
 from headway.errors import TransientError, UnreadableError, UnsentError
 from headway.providers.feed.price_list import LISTS, PriceList, read_file
 from headway.providers.feed.rows import PROVIDER
@@ -87,7 +87,13 @@ class FeedSupplier:
             self._list = self._stored_list() if self._is_fresh() else self._list
         return None if self._list is not None and self._is_fresh() else AuthStep.LIST
 
-    def authenticate(self, step: AuthStep, *, send_by_s: float = math.inf) -> bool:
+    def authenticate(
+        self,
+        step: AuthStep,
+        *,
+        send_by_s: float = math.inf,
+        make_due: MakeDue = lambda _: None,
+    ) -> bool:
         """Read the list and return True; False if no request was made. Raises ProviderError."""
         assert step is AuthStep.LIST, f"a feed has no {step}"
         owner = self._states.begin()
@@ -96,7 +102,7 @@ class FeedSupplier:
         try:
             if self.auth_step() is None or self._clock.monotonic() > send_by_s:
                 return False
-            self._refresh(owner)
+            self._refresh(owner, make_due)
         finally:
             self._states.end(owner)
         return True
@@ -121,7 +127,7 @@ class FeedSupplier:
         except UnreadableError:  # the options changed, and the list is to be read with the new ones
             return None
 
-    def _refresh(self, owner: str) -> None:
+    def _refresh(self, owner: str, make_due: MakeDue) -> None:
         entry = self._read_entry()  # an operator may have changed the options
         self._options = read_options(entry.url, entry.options)
         state, spool = self._state, self._path.with_suffix(".new")
@@ -133,6 +139,9 @@ class FeedSupplier:
                 digest = state.sha256
             if not has_stored or digest != state.sha256:
                 prices = self._checked(spool, owner)
+                before = self._stored_list() if has_stored else None
+                # Before the list is stored: a crash in between makes the next read do it again.
+                make_due(None if before is None else prices.changed_since(before))
                 spool.replace(self._path)
                 LISTS.keep(self._path, digest, self._options, prices)
                 self._report_bad_rows(prices)

@@ -72,6 +72,12 @@ class PriceList:
             self._bad.setdefault(sku.casefold(), text)
             self._rows.pop(sku.casefold(), None)
 
+    def changed_since(self, before: "PriceList") -> set[str]:
+        """Return the SKUs, in lower case, whose row is new, other, bad or gone."""
+        old_rows, old_bad = before._rows, before._bad  # noqa: SLF001 - of the same class
+        changed = {sku for sku, row in self._rows.items() if old_rows.get(sku) != row}
+        return changed | (old_rows.keys() - self._rows.keys()) | (self._bad.keys() ^ old_bad.keys())
+
     def is_bad(self, sku: str) -> bool:
         """Return True if a row of this SKU was set aside."""
         return sku.casefold() in self._bad

@@ -44,7 +44,7 @@ def _limit(_: FeedSettings, entry: SupplierEntry) -> Resource:
 
 def _pace(_: FeedSettings, entry: SupplierEntry) -> SupplierPace:
     options = read_options(entry.url, entry.options)
-    return SupplierPace(seats=options.seats, calls_per_min=options.limit)
+    return SupplierPace(seats=options.seats, calls_per_min=options.limit, is_list=True)
 
 
 def _prepare(_: FeedSettings, setup: SupplierSetup) -> SupplierSetup:

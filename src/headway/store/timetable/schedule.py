@@ -52,6 +52,17 @@ UPDATE product_sync_schedule SET suspicion = 0
 WHERE supplier = %(supplier)s AND suspicion > 0 AND sync_status <> 'syncing'
 """
 
+# A worker that has one of them in a call answers from the old list: the fence refuses its settle.
+MAKE_DUE = """
+UPDATE product_sync_schedule SET next_sync_at = %(now)s, fence = fence + 1,
+  priority = CASE priority WHEN 'retry' THEN 'scheduled' ELSE priority END,
+  sync_status = CASE WHEN sync_status <> 'syncing' THEN sync_status WHEN last_sync_status
+    IN ('pending', 'failed') THEN last_sync_status ELSE 'success' END,
+  lease_owner = NULL, lease_until = NULL
+WHERE supplier = %(supplier)s AND is_active
+  AND (%(skus)s::text[] IS NULL OR lower(sku) = ANY(%(skus)s))
+"""
+
 # The fence increases, so that a lost worker cannot settle later.
 RESCUE = """
 WITH silent AS (
@@ -156,6 +167,11 @@ class Schedule(Queries):
             "suspicion": [suspicion.get(listing.id, listing.suspicion) for listing in listings],
         }
         return self._write(RELEASE, values)
+
+    def make_due(self, skus: Collection[str] | None, *, now: datetime) -> int:
+        """Make the listings of these SKUs due now, or all; return how many. Leases on them end."""
+        names = None if skus is None else [sku.lower() for sku in skus]
+        return self._write(MAKE_DUE, {"supplier": self._supplier, "skus": names, "now": now})
 
     def reset_suspicion(self) -> int:
         """Reset the suspicion of all listings that are not being read; return how many."""
