@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export UV_SYSTEM_CERTS := 1
+# Without a cache of bytecode every process compiles all packages again, which takes a second.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run run-scale test check fmt bench campaign pictures lock clean

@@ -90,11 +90,20 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == f"headway {__version__}\n"
 
 
-def test_help_imports_no_command() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    (
+        (["--help"], {"psycopg", "fastapi", "httpx", "pydantic", "headway.app"}),
+        (["status", "--help"], {"fastapi", "starlette", "uvicorn"}),
+        (["audit", "--help"], {"fastapi", "starlette", "uvicorn"}),
+    ),
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_command_imports_only_what_it_needs(arguments: list[str], heavy: set[str]) -> None:
     script = (
-        "import sys; from headway.cli import main; main(['--help']);"
-        "heavy = {'psycopg', 'fastapi', 'httpx', 'pydantic', 'headway.app'} & set(sys.modules);"
-        "sys.exit(f'imported {heavy}' if heavy else 0)"
+        f"import sys; from headway.cli import main; main({arguments});"
+        f"imported = {heavy} & set(sys.modules);"
+        "sys.exit(f'imported {imported}' if imported else 0)"
     )
     result = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False

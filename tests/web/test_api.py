@@ -24,8 +24,8 @@ from tests.operations.sample import (
 )
 from tests.web.api_requests import ApiClient
 
+from headway.operations.export import as_csv, as_lines, chunks
 from headway.operations.history import audit
-from headway.web.audit import _chunks, _csv, _lines
 from headway.web.site import create
 
 
@@ -278,11 +278,11 @@ def test_an_export_ends_with_an_error_line_if_the_database_fails(
         " SELECT 'acme', 'A=B', %s, 'sync_failed' FROM generate_series(1, 1500)",
         sample.clock.now(),
     )
-    for write in (_lines, _csv):
-        chunks = _chunks([], audit(sample.operator, sku=ODD_SKUS[0]), write, head="")
-        read = next(chunks) + next(chunks)
+    for write in (as_lines, as_csv):
+        pieces = chunks([], audit(sample.operator, sku=ODD_SKUS[0]), write, head="")
+        read = next(pieces) + next(pieces)
         sample.execute("ALTER TABLE sync_audit_log RENAME TO gone")
-        read += "".join(chunks)
+        read += "".join(pieces)
         sample.execute("ALTER TABLE gone RENAME TO sync_audit_log")
         lines = read.splitlines()
         assert len(lines) == 1001

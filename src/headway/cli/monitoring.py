@@ -23,10 +23,10 @@ from headway.observe.prometheus_rules import prometheus_rules, runbook_index
 from headway.operations import alerts as alert_operations
 from headway.operations import history
 from headway.operations import limits as limit_operations
+from headway.operations.export import exported
 from headway.operations.limits import LimitView
 from headway.store.catalog.history import HistoryEvent
 from headway.store.limits.ledger import LedgerEntry
-from headway.web.audit import exported
 from headway.web.formatting import number
 
 LIMIT, PAGE = 50, 200

@@ -5,6 +5,7 @@ same for both. A refusal of the server is raised here, with the same message.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
@@ -13,18 +14,19 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
-from starlette.routing import compile_path
 
 from headway import __version__
 from headway.cli.server_api import PROVIDER, ApiReply, HeadwayApi
 from headway.errors import StoreError, UnreadableError
 from headway.operations import changes
 from headway.operations.callers import OperatorCaller
+from headway.operations.export import STOPPED
 from headway.operations.operation import ApiOperation, Arguments
 from headway.store.catalog.history import HistoryEvent
-from headway.web.audit import STOPPED
 
 Result = TypeVar("Result")
+# A place in the path of an operation, such as `{sku:path}`.
+PLACE = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 
 class RemoteClient:
@@ -52,8 +54,7 @@ class RemoteClient:
         """Do an operation at the server; raises HeadwayError."""
         signature = operation.signature
         arguments = signature.bind(*args, **kwargs).arguments
-        _, template, places = compile_path(operation.path)
-        path = template.format(**{name: _quoted(arguments.pop(name)) for name in places})
+        path = PLACE.sub(lambda place: _quoted(arguments.pop(place[1])), operation.path)
         body = arguments.pop("body", None)
         query = to_jsonable_python(arguments)
         kind = signature.return_annotation

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from fastapi import Query
+from pydantic import Field
 
 from headway.core.access import Need
 from headway.core.catalog.listings import SupplierName
@@ -20,7 +20,7 @@ TAG = "overseeing"
 DAYS_SHOWN = 7.0
 SupplierQuery = Annotated[
     SupplierName | None,
-    Query(description="Which supplier's queue; a seller sees the seller's own."),
+    Field(description="Which supplier's queue; a seller sees the seller's own."),
 ]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated
 
-from fastapi import Query
+from pydantic import Field
 
 from headway.core.access import Need
 from headway.core.catalog.listings import Sku
@@ -25,10 +25,10 @@ from headway.store.catalog.history import HistoryEvent, HistoryPage, HistoryQuer
 
 KIND_CHARS_MAX = 50
 KindQuery = Annotated[
-    list[Annotated[str, Query(max_length=KIND_CHARS_MAX, pattern=PLAIN)]] | None,
-    Query(max_length=50, description="Only events of these kinds."),
+    list[Annotated[str, Field(max_length=KIND_CHARS_MAX, pattern=PLAIN)]] | None,
+    Field(max_length=50, description="Only events of these kinds."),
 ]
-SkuQuery = Annotated[Sku | None, Query(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN)]
+SkuQuery = Annotated[Sku | None, Field(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN)]
 
 
 @operation("GET", "/api/sync/history/{sku:path}", need=Need.READ, tag="sync", errors=(404, 422))
@@ -57,7 +57,7 @@ def audit(
     since: Since = None,
     until: Until = None,
     sku: SkuQuery = None,
-    kind: Annotated[list[str] | None, Query(max_length=50)] = None,
+    kind: Annotated[list[str] | None, Field(max_length=50)] = None,
 ) -> Iterator[HistoryEvent]:
     """Export events, the oldest first; `kind` may be given several times.
 

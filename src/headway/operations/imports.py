@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Path
 from pydantic import Base64Bytes, Field
 
 from headway.app import App
@@ -28,13 +27,13 @@ CHUNKS_MAX = 10_000
 DIGEST = hashlib.sha256(b"sku\nWF338109=K3\n").hexdigest()
 UploadPath = Annotated[
     str,
-    Path(
+    Field(
         pattern=r"^[0-9a-f]{64}$",
         description="SHA-256 of the whole file, in hexadecimal.",
         examples=[DIGEST],
     ),
 ]
-ChunkPath = Annotated[int, Path(ge=0, lt=CHUNKS_MAX, description="Its number, from 0.")]
+ChunkPath = Annotated[int, Field(ge=0, lt=CHUNKS_MAX, description="Its number, from 0.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import Path, Query
 from pydantic import (
     AfterValidator,
     AwareDatetime,
@@ -105,7 +104,7 @@ Secret = Annotated[
 ]
 SkuPath = Annotated[
     Sku,
-    Path(
+    Field(
         min_length=1,
         max_length=NAME_CHARS_MAX,
         pattern=PLAIN,
@@ -114,15 +113,15 @@ SkuPath = Annotated[
     ),
 ]
 SellerPath = Annotated[
-    SellerId, checked(seller_of), Path(description="The seller's name.", examples=["acme"])
+    SellerId, checked(seller_of), Field(description="The seller's name.", examples=["acme"])
 ]
-NamePath = Annotated[str, Path(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN)]
-SellerQuery = Annotated[SellerId | None, Query(description="One seller's alone; else all.")]
+NamePath = Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN)]
+SellerQuery = Annotated[SellerId | None, Field(description="One seller's alone; else all.")]
 Cursor = Annotated[
     str | None,
-    Query(max_length=CHARS_MAX, description="Where to go on: `next_cursor` of the page before."),
+    Field(max_length=CHARS_MAX, description="Where to go on: `next_cursor` of the page before."),
 ]
-Limit = Annotated[int, Query(ge=1, le=200, description="How many at most.")]
-Since = Annotated[Instant | None, Query(description="From this instant on.")]
-Until = Annotated[Instant | None, Query(description="Before this instant.")]
-Days = Annotated[float, Query(gt=0, le=366, description="How far back.")]
+Limit = Annotated[int, Field(ge=1, le=200, description="How many at most.")]
+Since = Annotated[Instant | None, Field(description="From this instant on.")]
+Until = Annotated[Instant | None, Field(description="Before this instant.")]
+Days = Annotated[float, Field(gt=0, le=366, description="How far back.")]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import Query
+from pydantic import Field
 
 from headway.core.access import Need
 from headway.core.accounts.jobs import JobStatus
@@ -21,7 +21,7 @@ from headway.store.accounts.job_rows import JobRows
 
 TAG = "accounts"
 JOBS_MAX = 500
-JobLimit = Annotated[int, Query(ge=1, le=JOBS_MAX, description="How many at most.")]
+JobLimit = Annotated[int, Field(ge=1, le=JOBS_MAX, description="How many at most.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

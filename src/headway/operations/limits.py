@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import Query
+from pydantic import Field
 
 from headway.app import App
 from headway.app.providers import kind_of, shared_limits, supplier_key, supplier_limit
@@ -32,7 +32,7 @@ MAIN_LIMIT = main_supplier()[0].name
 TAG = "overseeing"
 LimitName = Annotated[
     str,
-    Query(
+    Field(
         min_length=1,
         max_length=NAME_CHARS_MAX,
         pattern=PLAIN,

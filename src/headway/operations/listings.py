@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from fastapi import Query
 from pydantic import Field, model_validator
 
 from headway.app import App
@@ -56,7 +55,7 @@ SERIES_MAX = 10
 BACKFILL_CHUNK = 10_000
 TextQuery = Annotated[
     str,
-    Query(
+    Field(
         max_length=TEXT_CHARS_MAX,
         pattern=PLAIN,
         description="A piece of the part number, the shop's SKU or the title.",

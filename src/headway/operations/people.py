@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import Query
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
 from headway.core.access import AccessGrant, Need, Role
 from headway.core.catalog.listings import SellerId
@@ -39,7 +38,7 @@ KeyName = Annotated[
 ]
 SessionName = Annotated[
     str,
-    Query(
+    Field(
         min_length=1,
         max_length=NAME_CHARS_MAX,
         pattern=PLAIN,

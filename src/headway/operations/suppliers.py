@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import Path
 from pydantic import Field
 
 from headway.app import App
@@ -46,7 +45,7 @@ Word = Annotated[str, Field(max_length=NAME_CHARS_MAX, pattern=PLAIN)]
 SECRETS = ("client_secret", "password", "token")
 SupplierPath = Annotated[
     SupplierName,
-    Path(
+    Field(
         min_length=1,
         max_length=NAME_CHARS_MAX,
         pattern=PLAIN,

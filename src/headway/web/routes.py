@@ -1,14 +1,16 @@
 """The API of a site: a route for every operation, its errors, and the OpenAPI document."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
 from starlette.exceptions import HTTPException
 
 from headway.app import App
@@ -54,7 +56,7 @@ def router() -> APIRouter:
     for declared in OPERATIONS:
         routes.add_api_route(
             declared.path,
-            HTTP_ONLY.get(declared) or _endpoint(declared),
+            _routed(HTTP_ONLY.get(declared) or _endpoint(declared), declared.path),
             methods=[declared.method],
             name=declared.function.__name__,
             description=inspect.getdoc(declared.function),
@@ -89,6 +91,25 @@ def _endpoint(declared: AnyOperation) -> Callable[..., Any]:
         [request, reply, *named], return_annotation=declared.signature.return_annotation
     )
     return endpoint
+
+
+def _routed(endpoint: Callable[..., Any], path: str) -> Callable[..., Any]:
+    """Return the function with the `Field` of each parameter as a `Path` or a `Query`."""
+    signature = inspect.signature(endpoint)
+    parameters = [_located(parameter, path) for parameter in signature.parameters.values()]
+    endpoint.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return endpoint
+
+
+def _located(parameter: inspect.Parameter, path: str) -> inspect.Parameter:
+    kind, *metadata = get_args(parameter.annotation) or (parameter.annotation,)
+    field = next((item for item in metadata if type(item) is FieldInfo), None)
+    if field is None or parameter.name == "body":
+        return parameter
+    location = Path if re.search(rf"{{{parameter.name}[:}}]", path) else Query
+    others = [item for item in metadata if item is not field]
+    described = location(description=field.description, examples=field.examples)
+    return parameter.replace(annotation=Annotated[kind, *others, *field.metadata, described])
 
 
 def _status(
