@@ -21,6 +21,7 @@ HeadwayError
 │   │   └── ThrottledError         rate limited; retry_after_s is what the provider asked for
 │   ├── UnauthorizedError          the credential is refused; refresh it, then try again
 │   └── PermanentError             4xx: this request will never be accepted
+│       └── RequestRefusedError    whatever its rows: no scope, or an unknown filter
 └── InvariantError                 a bug; logged, alerted, never retried
 
 "Not yet", "budget spent" and "no seat" are normal: they are return values, not errors.
@@ -158,6 +159,10 @@ class PermanentError(ProviderError):
     """The provider will never accept this request."""
 
     ended = "refused"
+
+
+class RequestRefusedError(PermanentError):
+    """The provider refuses this request whatever rows it is about; asking for less is no help."""
 
 
 class InvariantError(HeadwayError):

@@ -22,8 +22,8 @@ from tests.contracts.test_shopify_documents import CONTRACT, assert_valid, schem
 
 from headway.config import Settings
 from headway.core.accounts.pagination import PageRequest
-from headway.providers.shopify.pagination import IDS_MAX
-from headway.providers.shopify.read_queries import SCOPES, document_of, price_of
+from headway.providers.shopify.narrowing import NAMED_SIZES
+from headway.providers.shopify.read_queries import PAGE_SIZES, SCOPES, document_of, price_of
 from headway_lab.simulators.shopify.schema import Operation, read_document
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/connect-a-shop.md"
@@ -34,20 +34,29 @@ ASKS = {
         what="orders",
         values={**LISTED, "field": "created_at", "until": "2026-02-01T00:00:00+00:00"},
     ),
-    "orders by id": PageRequest(what="orders_by_id", values={"ids": ["1"] * IDS_MAX["orders"]}),
+    "orders by id": PageRequest(
+        what="orders_by_id", values={"ids": ["1"] * NAMED_SIZES["orders"][0]}
+    ),
     "one order": PageRequest(what="order", values={"id": "1", "next": None}),
     "products": PageRequest(what="products", values={**LISTED, "field": "updated_at"}),
     "products by id": PageRequest(
-        what="products_by_id", values={"ids": ["1"] * IDS_MAX["products"]}
+        what="products_by_id", values={"ids": ["1"] * NAMED_SIZES["products"][0]}
     ),
     "one product": PageRequest(what="product", values={"id": "1", "next": None}),
     "all variants": PageRequest(what="variants", values={"above": "0"}),
     "customers": PageRequest(what="customers", values={**LISTED, "field": "updated_at"}),
     "customers by id": PageRequest(
-        what="customers_by_id", values={"ids": ["1"] * IDS_MAX["customers"]}
+        what="customers_by_id", values={"ids": ["1"] * NAMED_SIZES["customers"][0]}
     ),
     "all customers": PageRequest(what="all_customers", values={"above": "0"}),
     "scopes": PageRequest(what="scopes"),
+}
+ASKS |= {
+    f"ids and cursors of {ask.what}": PageRequest(
+        what="peek", values={**ask.values, "list": ask.what, "first": 3, "has_ids": True}
+    )
+    for ask in ASKS.values()
+    if ask.what in PAGE_SIZES
 }
 
 

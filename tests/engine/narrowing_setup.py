@@ -19,18 +19,29 @@ from headway.providers.etsy import pagination as etsy_pagination
 from headway.providers.etsy.client import EtsyAccess, EtsyPlatform
 from headway.providers.printify import pagination as printify_pagination
 from headway.providers.printify.client import PrintifyPlatform
+from headway.providers.shopify import pagination as shopify_pagination
+from headway.providers.shopify.api import ShopAccess
+from headway.providers.shopify.limits import shop_limit_key
+from headway.providers.shopify.platform import ShopifyPlatform
 from headway.providers.tokens import store_tokens, token_key
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway.store.limits.error_share import ErrorShare
-from headway_lab.platforms import ETSY, PRINTIFY
+from headway_lab.platforms import ETSY, PRINTIFY, SHOPIFY
 from headway_lab.simulators.etsy.simulator import EtsySimulator
 from headway_lab.simulators.poison import PoisonedServer
 from headway_lab.simulators.printify.simulator import PrintifySimulator
+from headway_lab.simulators.shopify.shop import ShopSetup
+from headway_lab.simulators.shopify.simulator import ShopifySimulator
 from headway_lab.simulators.transport import SimTransport
 
 VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
-PAGINATORS = {ETSY: etsy_pagination.paginator_of, PRINTIFY: printify_pagination.paginator_of}
+PAGINATORS = {
+    ETSY: etsy_pagination.paginator_of,
+    PRINTIFY: printify_pagination.paginator_of,
+    SHOPIFY: shopify_pagination.paginator_of,
+}
+DOMAIN = "one.myshopify.com"
 
 
 @dataclass
@@ -40,7 +51,7 @@ class Shop:
     pulls: Pulls
     account_id: str
     simulator: Any
-    number: int
+    number: Any
     server: PoisonedServer
 
     def add_job(self, kind: str, job_type: str = "incremental") -> str:
@@ -69,7 +80,11 @@ def make_shop(pool: ConnectionPool, platform: str) -> Shop:
     clock, tokens = pulls.rows.clock, Credentials(pool)
     account_id = pulls.rows.account("a", platform, "pro")
     simulator: Any
-    if platform == ETSY:
+    number: int | str
+    if platform == SHOPIFY:
+        simulator = ShopifySimulator(clock, shops=[ShopSetup(domain=DOMAIN)], index_lag_s=0)
+        number, access, refresh = DOMAIN, "sim-static-token", None
+    elif platform == ETSY:
         simulator = EtsySimulator(clock, per_second=1000, lag_s=(0, 0))
         number = simulator.add_shop().owner.shop_id
         pair = simulator.grant(number)
@@ -79,9 +94,10 @@ def make_shop(pool: ConnectionPool, platform: str) -> Shop:
         number = simulator.add_shop()
         access, refresh = simulator.personal_token(), None
     pulls.rows.ask("UPDATE connected_accounts SET shop = %s", str(number))
-    store_tokens(
-        tokens, VAULT, token_key(platform, str(number)), clock=clock, access=access, refresh=refresh
-    )
+    credential = token_key(platform, str(number))
+    if platform == SHOPIFY:
+        credential = shop_limit_key("sim-app", DOMAIN)
+    store_tokens(tokens, VAULT, credential, clock=clock, access=access, refresh=refresh)
     server = PoisonedServer(simulator.handle)
     transport = SimTransport(server, clock)
     opened: dict[str, Platform] = {}
@@ -89,10 +105,10 @@ def make_shop(pool: ConnectionPool, platform: str) -> Shop:
     def open_platform(account: Account) -> Platform:
         if account.id not in opened:
             opened[account.id] = _connect(account, tokens, clock, transport)
+            points = 2000 if platform == SHOPIFY else 50
+            bucket = Bucket(capacity=points, rate_per_s=min(points, 100))
             for key in opened[account.id].keys:
-                pulls.rows.limiter.know(
-                    Resource(key=key, rules=(Bucket(capacity=50, rate_per_s=50),))
-                )
+                pulls.rows.limiter.know(Resource(key=key, rules=(bucket,)))
             if (day_key := opened[account.id].day_key) is not None:
                 quota = Quota(limit=10_000, span_s=86_400)
                 pulls.rows.limiter.know(Resource(key=day_key, rules=(quota,)))
@@ -104,7 +120,7 @@ def make_shop(pool: ConnectionPool, platform: str) -> Shop:
 
 def _connect(account: Account, tokens: Credentials, clock: Any, transport: SimTransport) -> Any:
     common: dict[str, Any] = {
-        "url": "http://platform.test",
+        "url": "http://platform.test" + ("/{shop}" if account.platform == SHOPIFY else ""),
         "token_store": tokens,
         "vault": VAULT,
         "clock": clock,
@@ -113,6 +129,9 @@ def _connect(account: Account, tokens: Credentials, clock: Any, transport: SimTr
     if account.platform == ETSY:
         access = EtsyAccess(keystring="sim-keystring", shared_secret="sim-shared-secret")
         return EtsyPlatform(account, access=access, **common)
+    if account.platform == SHOPIFY:
+        app = ShopAccess(client_id="sim-app", client_secret="sim-app-secret")
+        return ShopifyPlatform(account, access=app, **common)
     return PrintifyPlatform(account, **common)
 
 
@@ -123,7 +142,7 @@ def _worker(pulls: Pulls, open_platform: Callable[[Account], Platform]) -> Pull:
 
     rows = pulls.rows
     return Pull(
-        platforms=(ETSY, PRINTIFY),
+        platforms=(ETSY, PRINTIFY, SHOPIFY),
         errors_counted=[PRINTIFY],
         clock=rows.clock,
         limiter=rows.limiter,

@@ -17,6 +17,7 @@ from headway.errors import (
     AppRefusedError,
     PermanentError,
     ProviderError,
+    RequestRefusedError,
     ThrottledError,
     TimedOutError,
     TooLargeError,
@@ -26,7 +27,7 @@ from headway.errors import (
 
 ANSWERED, MISSING = 200, 404
 # Errors that no row of a page can cause.
-NO_ROWS_FAULT = (AppRefusedError, ThrottledError, UnsentError)
+NO_ROWS_FAULT = (AppRefusedError, RequestRefusedError, ThrottledError, UnsentError)
 
 # Open orders that are looked at again at the start of a run, at most.
 RECHECKS_MAX = 20

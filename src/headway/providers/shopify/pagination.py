@@ -7,11 +7,12 @@ late, clocks differ, and a row may show a change before its place in the list do
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headway.core.accounts.jobs import DataKind
+from headway.core.accounts.narrowing import ASIDE, Narrowed, due_ids, grown, named_read
 from headway.core.accounts.pagination import (
     RUN,
     Cursor,
@@ -21,6 +22,15 @@ from headway.core.accounts.pagination import (
     Paginator,
     begun_since,
 )
+from headway.providers.shopify.narrowing import (
+    NAMED_SIZES,
+    answered_probe,
+    ask_list,
+    narrow_list,
+    narrow_rows,
+    without_peek,
+)
+from headway.providers.shopify.read_queries import PAGE_SIZES
 
 # What is younger is not settled: its place may be wrong, and others may still come before it.
 OVERLAP = timedelta(minutes=5)
@@ -36,8 +46,6 @@ ROWS_MAX = 20_000
 # The `next` of a page that was not read because the platform rejected an old cursor.
 STALE = ""
 CURSOR_LIFE = timedelta(hours=1)
-# How many of a kind one call may name.
-IDS_MAX = {"orders": 12, "products": 12, "customers": 100}
 ONE = {"orders": "order", "products": "product"}
 NOBODY: Mapping[str, list[Any]] = {"wanted": [], "cut": []}
 
@@ -76,8 +84,8 @@ class Changes:
                 **NOBODY,
             }
         elif now - _instant(run["read_at"]) > CURSOR_LIFE:
-            run = {**run, **_list_from(self._from(_instant(newest)), now)}
-        return {**cursor, "newest": newest, RUN: _with_ids(run, wanted)}
+            run = {**without_peek(run), **_list_from(self._from(_instant(newest)), now)}
+        return {**cursor, "newest": newest, RUN: _with_ids(run, due_ids(cursor, wanted, now))}
 
     def ask(self, cursor: Cursor) -> PageRequest:
         """Return the request for named rows, a row that did not fit on a page, or the next page."""
@@ -91,12 +99,23 @@ class Changes:
         """
         run = cursor[RUN]
         if _ask_by_name(self.noun, run) is not None:
-            return self._close({**cursor, RUN: _take_named(self.noun, run, page)})
+            step = self._close(_take_named(self.noun, cursor, page))
+            return replace(step, is_progress=not run["wanted"])
+        if (probed := answered_probe(cursor, self.noun, page)) is not None:
+            return probed
         newest = _settled(cursor["newest"], run, page)
-        moved = _take_list(run, page, now, again=self._from(newest))
+        moved = _take_list(self.noun, cursor, page, now, again=self._from(newest))
         ends = page.stamps and min(page.stamps) > _instant(run["until"])
         moved["is_end"] = moved["is_end"] or bool(ends)
         return self._close({**cursor, "newest": _text(newest), RUN: moved})
+
+    def narrow(
+        self, cursor: Cursor, reason: str, now: datetime, *, is_repeated: bool
+    ) -> Narrowed | None:
+        """Set a row aside that fails alone, or ask for fewer; see `NarrowingPaginator`."""
+        if _ask_by_name(self.noun, cursor[RUN]) is not None:
+            return narrow_rows(cursor, self.noun, reason, now)
+        return narrow_list(cursor, self.noun, reason, now) if is_repeated else None
 
     def _close(self, cursor: Cursor) -> PageStep:
         run = cursor[RUN]
@@ -129,7 +148,7 @@ class ShopifyListings:
         if run is None and (whole_at is None or now - _instant(whole_at) >= DAY):
             run = _whole_from(now)
         if run is not None and "above" in run:
-            return {**cursor, RUN: _with_ids(run, wanted)}
+            return {**cursor, RUN: _with_ids(run, due_ids(cursor, wanted, now))}
         return PRODUCTS.begin(cursor, now, wanted)
 
     def ask(self, cursor: Cursor) -> PageRequest:
@@ -137,8 +156,7 @@ class ShopifyListings:
         run = cursor[RUN]
         if "above" not in run:
             return PRODUCTS.ask(cursor)
-        whole = PageRequest(what="variants", values={"above": run["above"]})
-        return _ask_by_name("products", run) or whole
+        return _ask_by_name("products", run) or _ask_above("variants", run)
 
     def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
         """Take a page; at the end of a whole walk it is known what is gone."""
@@ -146,18 +164,31 @@ class ShopifyListings:
         if "above" not in run:
             if run["wanted"] and page.missing:
                 # Its variants went with it, and only a whole walk finds out which these were.
-                return PageStep(cursor={**cursor, RUN: _whole_from(now)})
+                read = _take_named("products", cursor, page)
+                return PageStep(cursor={**read, RUN: _whole_from(now)}, is_progress=False)
             return PRODUCTS.advance(cursor, page, now)
         if _ask_by_name("products", run) is not None:
-            return PageStep(cursor={**cursor, RUN: _take_named("products", run, page)})
+            moved = _take_named("products", cursor, page)
+            return PageStep(cursor=moved, is_progress=not run["wanted"])
+        if (probed := answered_probe(cursor, "variants", page)) is not None:
+            return probed
         is_clear = run["is_clear"] and not page.records.unreadable
         if page.next is not None:
-            moved = {**run, "above": page.next, "is_clear": is_clear}
+            moved = {**_take_above("variants", run, page), "is_clear": is_clear}
             return PageStep(cursor={**cursor, RUN: moved})
         begun_at = _instant(run["begun_at"])
-        lasting = {"newest": _text(begun_at - OVERLAP), "whole_at": run["begun_at"]}
+        lasting = {name: cursor[name] for name in (ASIDE,) if name in cursor}
+        lasting |= {"newest": _text(begun_at - OVERLAP), "whole_at": run["begun_at"]}
         gone_since = begun_at if is_clear else None
         return PageStep(cursor=lasting, is_done=True, gone_since=gone_since)
+
+    def narrow(
+        self, cursor: Cursor, reason: str, now: datetime, *, is_repeated: bool
+    ) -> Narrowed | None:
+        """Set a row aside that fails alone; after it nothing is called gone."""
+        if "above" not in cursor[RUN] or _ask_by_name("products", cursor[RUN]) is not None:
+            return PRODUCTS.narrow(cursor, reason, now, is_repeated=is_repeated)
+        return narrow_list(cursor, "variants", reason, now) if is_repeated else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,14 +197,14 @@ class OrderHistory:
 
     recheck_after: timedelta | None = None
 
-    def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:  # noqa: ARG002 - as the port has it
-        """Begin, or go on where the last claim stopped."""
+    def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:
+        """Begin, or go on where the last claim stopped; rows set aside are tried again."""
         run = cursor.get(RUN)
         if run is None:
             run = {"until": _text(now), "newest": None, **_list_from(None, now), **NOBODY}
         elif now - _instant(run["read_at"]) > CURSOR_LIFE:
-            run = {**run, **_list_from(run["newest"], now)}
-        return {**cursor, RUN: run}
+            run = {**without_peek(run), **_list_from(run["newest"], now)}
+        return {**cursor, RUN: _with_ids(run, due_ids(cursor, wanted, now))}
 
     def ask(self, cursor: Cursor) -> PageRequest:
         """Request the scopes first: they determine how far back history goes."""
@@ -191,12 +222,25 @@ class OrderHistory:
             run_state = {**run, **_list_from(since, now), "newest": since}
             return PageStep(cursor={RUN: run_state}, horizon_at=horizon)
         if _ask_by_name("orders", run) is not None:
-            moved = _take_named("orders", run, page)
+            lasting = _take_named("orders", cursor, page)
+        elif (probed := answered_probe(cursor, "orders", page)) is not None:
+            return probed
         else:
             newest = _text(_settled(run["newest"], run, page))
-            moved = {**_take_list(run, page, now, again=newest), "newest": newest}
-        is_done = moved["is_end"] and not moved["cut"]
-        return PageStep(cursor={} if is_done else {RUN: moved}, is_done=is_done)
+            moved = _take_list("orders", cursor, page, now, again=newest)
+            lasting = {**cursor, RUN: {**moved, "newest": newest}}
+        moved = lasting[RUN]
+        is_done = moved["is_end"] and not moved["cut"] and not moved["wanted"]
+        is_progress = not run["wanted"]
+        return PageStep(cursor={} if is_done else lasting, is_done=is_done, is_progress=is_progress)
+
+    def narrow(
+        self, cursor: Cursor, reason: str, now: datetime, *, is_repeated: bool
+    ) -> Narrowed | None:
+        """Set a row aside that fails alone, or ask for fewer; see `NarrowingPaginator`."""
+        if cursor[RUN]["since"] is None:
+            return None
+        return Changes(noun="orders").narrow(cursor, reason, now, is_repeated=is_repeated)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,13 +255,22 @@ class AllCustomers:
 
     def ask(self, cursor: Cursor) -> PageRequest:
         """Ask for those above the last one."""
-        return PageRequest(what="all_customers", values={"above": cursor[RUN]["above"]})
+        return _ask_above("all_customers", cursor[RUN])
 
     def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - as the port has it
         """Take a page; after the last one all are there."""
+        if (probed := answered_probe(cursor, "all_customers", page)) is not None:
+            return probed
         if page.next is None:
             return PageStep(cursor={}, is_done=True)
-        return PageStep(cursor={**cursor, RUN: {"above": page.next}})
+        moved = _take_above("all_customers", cursor[RUN], page)
+        return PageStep(cursor={**cursor, RUN: moved})
+
+    def narrow(
+        self, cursor: Cursor, reason: str, now: datetime, *, is_repeated: bool
+    ) -> Narrowed | None:
+        """Ask for fewer; see `NarrowingPaginator`."""
+        return narrow_list(cursor, "all_customers", reason, now) if is_repeated else None
 
 
 PRODUCTS = Changes(noun="products")
@@ -241,7 +294,7 @@ def _with_ids(run: Mapping[str, Any], ids: Sequence[str]) -> dict[str, Any]:
 
 def _ask_by_name(noun: str, run: Mapping[str, Any]) -> PageRequest | None:
     if run["wanted"]:
-        ids = run["wanted"][: IDS_MAX[noun]]
+        ids = run["wanted"][: _named_size(noun, run)]
         return PageRequest(what=f"{noun}_by_id", values={"ids": ids})
     if run["cut"]:
         external_id, after = run["cut"][0]
@@ -253,34 +306,62 @@ def _ask_list(noun: str, field: str, run: Mapping[str, Any]) -> PageRequest:
     values = {"field": field, "since": run["since"], "after": run["after"]}
     if field == "created_at":
         values["until"] = run["until"]
-    return PageRequest(what=noun, values=values)
+    return ask_list(noun, run, values)
 
 
-def _take_named(noun: str, run: Mapping[str, Any], page: Page) -> dict[str, Any]:
-    """Return the run after rows by name: those that did not fit wait for a call of their own."""
+def _ask_above(what: str, run: Mapping[str, Any]) -> PageRequest:
+    """Ask for the rows above an id, or behind the cursor of one that has no readable id."""
+    after = {"after": run["after"]} if run.get("after") else {}
+    return ask_list(what, run, {"above": run["above"], **after})
+
+
+def _take_above(what: str, run: Mapping[str, Any], page: Page) -> dict[str, Any]:
+    moved = grown(without_peek(run), PAGE_SIZES[what], len(page.ids))
+    moved.pop("after", None)
+    return {**moved, "above": page.next}
+
+
+def _named_size(noun: str, run: Mapping[str, Any]) -> int:
+    size: int = run.get("named_size", NAMED_SIZES[noun][0])
+    return size
+
+
+def _take_named(noun: str, cursor: Cursor, page: Page) -> dict[str, Any]:
+    """Return the cursor after rows by name: those that did not fit wait for a call of their own."""
+    run = cursor[RUN]
     if run["wanted"]:
-        return {**run, "wanted": run["wanted"][IDS_MAX[noun] :], "cut": _queue(run, page)}
+        read = named_read(cursor, _named_size(noun, run))
+        return {**read, RUN: {**read[RUN], "cut": _queue(read, page)}}
     [external_id, _], *others = run["cut"]
     if page.next is not None:
         others = [[external_id, page.next], *others]
     elif page.cut:  # it changed while it was read, and is read again
         others = [*others, [external_id, None]]
-    return {**run, "cut": others}
+    moved = {name: value for name, value in run.items() if name != "named_failures"}
+    return {**cursor, RUN: {**moved, "cut": others}}
 
 
-def _take_list(run: Mapping[str, Any], page: Page, now: datetime, *, again: str) -> dict[str, Any]:
+def _take_list(
+    noun: str, cursor: Cursor, page: Page, now: datetime, *, again: str
+) -> dict[str, Any]:
     """Return the run after a page of its list; `again` is where a fresh list would begin."""
+    run = cursor[RUN]
     rows = run["rows"] + len(page.ids)
-    moved = {**run, "cut": _queue(run, page), "read_at": _text(now)}
+    moved = grown(without_peek(run), PAGE_SIZES[noun], len(page.ids))
+    moved |= {"cut": _queue(cursor, page), "read_at": _text(now)}
     is_too_long = rows >= ROWS_MAX and _instant(again) > _instant(run["since"])
     if page.next == STALE or (is_too_long and page.next is not None):
         return {**moved, **_list_from(again, now)}
-    return {**moved, "after": page.next, "rows": rows, "is_end": page.next is None}
+    if page.next is None:  # if the last row that did not fit fails, this page is read again
+        return {**moved, "rows": rows, "is_end": True}
+    return {**moved, "after": page.next, "rows": rows, "is_end": False}
 
 
-def _queue(run: Mapping[str, Any], page: Page) -> list[list[str | None]]:
-    waiting = {external_id for external_id, _ in run["cut"]}
-    return [*run["cut"], *([text, None] for text in page.cut if text not in waiting)]
+def _queue(cursor: Cursor, page: Page) -> list[list[str | None]]:
+    """Return the rows to be read by themselves; those set aside wait for their time."""
+    cut = cursor[RUN]["cut"]
+    waiting = {*(external_id for external_id, _ in cut), *cursor.get(ASIDE, {})}
+    return [*cut, *([text, None] for text in page.cut if text not in waiting)]
 
 
 def _settled(newest: str, run: Mapping[str, Any], page: Page) -> datetime:

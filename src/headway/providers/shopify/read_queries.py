@@ -5,7 +5,7 @@ are short, and the lists inside an order are cut: an order that may have more ro
 itself, with all of them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,6 +18,14 @@ ORDERS, LINES, SHIPMENTS, REFUNDS, MOVES = 12, 8, 3, 3, 5
 LINES_OF_ONE = 200
 PRODUCTS, VARIANTS = 12, 50
 PAGE_MAX = 250
+# Sizes of a page: what fails is asked for in smaller ones.
+PAGE_SIZES: Mapping[str, Sequence[int]] = {
+    "orders": (ORDERS, 3, 1),
+    "products": (PRODUCTS, 3, 1),
+    "variants": (PAGE_MAX, 50, 10, 1),
+    "customers": (PAGE_MAX, 50, 10, 1),
+    "all_customers": (PAGE_MAX, 50, 10, 1),
+}
 LIST_POINTS = 2
 # An order itself, its customer and five sums of two objects; a position with variant and price.
 HEAD_POINTS, LINE_POINTS, SHIPMENT_POINTS, REFUND_POINTS, MOVE_POINTS = 12, 4, 2, 3, 3
@@ -123,9 +131,9 @@ query NamedProducts($ids: [ID!]!, $variants: Int!, $after_variant: String) {{
 }}
 {SEEN_PRODUCT}"""
 ALL_VARIANTS = f"""
-query AllVariants($first: Int!, $search: String!) {{
+query AllVariants($first: Int!, $after: String, $search: String!) {{
   shop {{ currencyCode }}
-  productVariants(first: $first, query: $search, sortKey: ID) {{
+  productVariants(first: $first, after: $after, query: $search, sortKey: ID) {{
     nodes {{ ...Variant product {{ title status updatedAt }} }} pageInfo {{ hasNextPage }}
   }}
 }}
@@ -145,6 +153,24 @@ query Customers($first: Int!, $after: String, $search: String!, $sort: CustomerS
 NAMED_CUSTOMERS = f"""
 query NamedCustomers($ids: [ID!]!) {{ nodes(ids: $ids) {{ ...Seen }} }}
 {CUSTOMER}"""
+# The ids and cursors of a few rows, without what makes their page fail; the ids may fail too.
+PEEKS = {
+    name: f"""
+query Peek($first: Int!, $after: String, $search: String!, $sort: {kind}SortKeys!, $ids: Boolean!)
+{{
+  rows: {field}(first: $first, after: $after, query: $search, sortKey: $sort) {{
+    edges {{ cursor node @include(if: $ids) {{ id }} }} pageInfo {{ hasNextPage }}
+  }}
+}}
+"""
+    for name, field, kind in (
+        ("orders", "orders", "Order"),
+        ("products", "products", "Product"),
+        ("variants", "productVariants", "ProductVariant"),
+        ("customers", "customers", "Customer"),
+        ("all_customers", "customers", "Customer"),
+    )
+}
 GRANTED = "query Granted { currentAppInstallation { accessScopes { handle } } }"
 
 Values = Mapping[str, Any]
@@ -170,7 +196,7 @@ def _orders(values: Values, _: str | None) -> Document:
     search = _since(field, values)
     if values.get("until"):
         search += f" AND {field}:<='{_moment(values['until'])}'"
-    paging = {"first": ORDERS, "after": values["after"], "search": search}
+    paging = _paging("orders", values, search)
     return Document(
         text=LIST_ORDERS, variables={**paging, "sort": SORT_KEYS[field], **_order_counts()}
     )
@@ -191,8 +217,7 @@ def _order_counts() -> dict[str, int]:
 
 
 def _products(values: Values, _: str | None) -> Document:
-    search = _since("updated_at", values)
-    paging = {"first": PRODUCTS, "after": values["after"], "search": search}
+    paging = _paging("products", values, _since("updated_at", values))
     variables = {**paging, "variants": VARIANTS, "after_variant": None}
     return Document(text=LIST_PRODUCTS, variables=variables)
 
@@ -210,20 +235,40 @@ def _product(values: Values, after: str | None) -> Document:
 
 
 def _variants(values: Values, _: str | None) -> Document:
-    search = f"id:>{values['above']}"
-    return Document(text=ALL_VARIANTS, variables={"first": PAGE_MAX, "search": search})
+    return Document(text=ALL_VARIANTS, variables=_paging("variants", values, _above(values)))
 
 
 def _customers(values: Values, _: str | None) -> Document:
-    search = _since("updated_at", values)
-    paging = {"first": PAGE_MAX, "after": values["after"], "search": search}
+    paging = _paging("customers", values, _since("updated_at", values))
     return Document(text=LIST_CUSTOMERS, variables={**paging, "sort": "UPDATED_AT"})
 
 
 def _all_customers(values: Values, _: str | None) -> Document:
-    search = f"id:>{values['above']}"
-    paging = {"first": PAGE_MAX, "after": None, "search": search}
+    paging = _paging("all_customers", values, _above(values))
     return Document(text=LIST_CUSTOMERS, variables={**paging, "sort": "ID"})
+
+
+def _peek(values: Values, _: str | None) -> Document:
+    name = values["list"]
+    whole = MAKERS[name](values, None).variables
+    variables = {part: whole[part] for part in ("first", "after", "search")}
+    sort = SORT_KEYS[values["field"]] if "field" in values else "ID"
+    return Document(
+        text=PEEKS[name], variables={**variables, "sort": sort, "ids": values["has_ids"]}
+    )
+
+
+def _paging(name: str, values: Values, search: str) -> dict[str, Any]:
+    return {"first": _first(name, values), "after": values.get("after"), "search": search}
+
+
+def _first(name: str, values: Values) -> int:
+    first: int = values.get("first", PAGE_SIZES[name][0])
+    return first
+
+
+def _above(values: Values) -> str:
+    return f"id:>{values['above']}"
 
 
 def _customers_by_id(values: Values, _: str | None) -> Document:
@@ -251,18 +296,24 @@ MAKERS: Mapping[str, Callable[[Values, str | None], Document]] = {
     "customers": _customers,
     "customers_by_id": _customers_by_id,
     "all_customers": _all_customers,
+    "peek": _peek,
     "scopes": lambda _, __: Document(text=GRANTED, variables={}),
 }
 PRICES: Mapping[str, Callable[[Values], float]] = {
-    "orders": lambda _: LIST_POINTS + ORDERS * ORDER_POINTS,
+    "orders": lambda values: LIST_POINTS + _first("orders", values) * ORDER_POINTS,
     "orders_by_id": lambda values: len(values["ids"]) * ORDER_POINTS,
     "order": lambda _: ONE_ORDER_POINTS,
-    "products": lambda _: SHOP_POINTS + LIST_POINTS + PRODUCTS * PRODUCT_POINTS,
+    "products": lambda values: (
+        SHOP_POINTS + LIST_POINTS + _first("products", values) * PRODUCT_POINTS
+    ),
     "products_by_id": lambda values: SHOP_POINTS + len(values["ids"]) * PRODUCT_POINTS,
     "product": lambda _: SHOP_POINTS + 1 + LIST_POINTS + PAGE_MAX,
-    "variants": lambda _: SHOP_POINTS + LIST_POINTS + PAGE_MAX * VARIANT_POINTS,
-    "customers": lambda _: LIST_POINTS + PAGE_MAX * CUSTOMER_POINTS,
+    "variants": lambda values: (
+        SHOP_POINTS + LIST_POINTS + _first("variants", values) * VARIANT_POINTS
+    ),
+    "customers": lambda values: LIST_POINTS + _first("customers", values) * CUSTOMER_POINTS,
     "customers_by_id": lambda values: len(values["ids"]) * CUSTOMER_POINTS,
-    "all_customers": lambda _: LIST_POINTS + PAGE_MAX * CUSTOMER_POINTS,
+    "all_customers": lambda values: LIST_POINTS + _first("all_customers", values) * CUSTOMER_POINTS,
+    "peek": lambda values: LIST_POINTS + values["first"],
     "scopes": lambda _: 2,
 }

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from headway.core.accounts.pagination import Page, PageRequest
 from headway.core.accounts.warehouse import Order, Payment, Records
-from headway.errors import PermanentError
+from headway.errors import RequestRefusedError
 from headway.providers.reply_fields import Instant
 from headway.providers.reply_rows import (
     digest,
@@ -32,6 +32,7 @@ from headway.providers.shopify.reply_models import (
     NUMBER,
     ShopifyCursorList,
     ShopifyCustomer,
+    ShopifyEdges,
     ShopifyInstallation,
     ShopifyList,
     ShopifyListing,
@@ -62,11 +63,12 @@ def read_part(value: str | None) -> RecordPart | None:
 
 
 def check_access(reply: ShopReply) -> None:
-    """Raise PermanentError that names the scope, if one is missing."""
+    """Raise RequestRefusedError that names the scope, if one is missing for more than a field."""
+    has_data = any(reply.data.values())
     for fault in reply.faults:
-        if fault.code == "ACCESS_DENIED":
+        if fault.code == "ACCESS_DENIED" and not (has_data and fault.is_denied_field):
             missing = ", ".join(dict.fromkeys(SCOPE.findall(fault.message))) or "its scopes"
-            raise PermanentError(
+            raise RequestRefusedError(
                 f"the shop denies access; grant the app {missing}, then connect the shop again"
                 f" (it says: {fault.message})",
                 provider=PROVIDER,
@@ -83,6 +85,13 @@ def read_page(ask: PageRequest, reply: ShopReply) -> Page:
 def _scopes(_: Mapping[str, Any], reply: ShopReply) -> Page:
     installation = read_model(PROVIDER, ShopifyInstallation, reply.whole("currentAppInstallation"))
     return Page(ids=tuple(scope.handle for scope in installation.access_scopes))
+
+
+def _peek(_: Mapping[str, Any], reply: ShopReply) -> Page:
+    """Read ids and cursors of rows; an id is empty if it was not asked for."""
+    listed = read_model(PROVIDER, ShopifyEdges, reply.whole("rows"))
+    pairs = [(find_field(edge.node, "id", NUMBER) or "", edge.cursor) for edge in listed.edges]
+    return Page(next=json.dumps(pairs))
 
 
 def _orders(values: Mapping[str, Any], reply: ShopReply) -> Page:
@@ -269,6 +278,7 @@ def _name(row: object) -> str:
 
 READERS: Mapping[str, Callable[[Mapping[str, Any], ShopReply], Page]] = {
     "scopes": _scopes,
+    "peek": _peek,
     "orders": _orders,
     "orders_by_id": _orders_by_id,
     "order": _one_order,

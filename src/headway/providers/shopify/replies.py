@@ -56,6 +56,12 @@ class ShopUserError:
     message: str
     field: tuple[str, ...] = ()
 
+    @property
+    def is_denied_field(self) -> bool:
+        """True if it denies one field of a row, which is null then; the rest may be read."""
+        is_inside = len(self.field) > 1 and not self.field[-1].isdigit()
+        return self.code == "ACCESS_DENIED" and is_inside
+
     def index(self, count: int) -> int | None:
         """Return which of so many items it names, if it names one."""
         numbers = [int(part) for part in self.field if part.isascii() and part.isdigit()]
@@ -114,9 +120,11 @@ class ShopReply:
         return self.data[name]
 
     def check_read(self, name: str) -> None:
-        """Raise if the read of this field had any error."""
-        self._deny()
-        if self.faults:
+        """Raise if the read of this field had any error, unless it only denies fields of rows."""
+        if self.data.get(name) is None:
+            self._deny()
+        if any(not fault.is_denied_field for fault in self.faults):
+            self._deny()
             self._lacks(name)
 
     def payload(self, name: str) -> Mapping[str, Any]:

@@ -243,6 +243,19 @@ class ShopifyCursorList(ShopifyList):
         return self
 
 
+class ShopifyEdge(CamelModel):
+    """The cursor of a row, and perhaps its id."""
+
+    cursor: ExactText
+    node: Any = None
+
+
+class ShopifyEdges(CamelModel):
+    """A list of cursors."""
+
+    edges: list[ShopifyEdge]
+
+
 class ShopifyOrderPart(CamelModel):
     """An order of very many positions, some of which are on this page."""
 

@@ -6,7 +6,7 @@ transaction, which holds the fence; it never commits by itself.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import isfinite
@@ -75,7 +75,9 @@ def write(
     ):
         if rows:
             connection.execute(statement, {**owner, "rows": _json(rows, columns)})
-    _write_unreadable(connection, owner, records, missing=page.missing, kind=kind)
+    # A product is readable though its own id is in no table: its variants are.
+    answered = {*page.ids, *page.missing} - set(page.cut)
+    _write_unreadable(connection, owner, records, answered=answered, kind=kind)
     _write_gone(connection, owner, page, step, kind=kind)
     ids = _ids([*page.ids, *page.missing, *_ids_of(records, kind)])
     values = {"kind": kind.value, "ids": ids, "is_done": step.is_done, "asked_at": asked_at}
@@ -111,7 +113,7 @@ def _write_unreadable(
     owner: Values,
     records: Records,
     *,
-    missing: Sequence[str],
+    answered: Collection[str],
     kind: DataKind,
 ) -> None:
     """Store unreadable records; delete those that are readable again or gone."""
@@ -128,7 +130,7 @@ def _write_unreadable(
                 connection.execute(statement, {**owner, "ids": ids})
     still = {(record.kind, record.external_id) for record in bad}
     well = {(kind.value, id_) for kind in DataKind for id_ in _readable(records, kind)}
-    well |= {(kind.value, id_) for id_ in missing}
+    well |= {(kind.value, id_) for id_ in answered}
     rows = [{"kind": kind_, "external_id": id_} for kind_, id_ in sorted(well - still)]
     if rows:
         connection.execute(sql.HEALED, {**owner, "rows": _dump(rows)})
