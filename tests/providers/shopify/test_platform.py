@@ -17,6 +17,7 @@ from headway.core.accounts.jobs import DataKind
 from headway.core.accounts.pagination import PageRequest
 from headway.errors import (
     PermanentError,
+    RequestRefusedError,
     ThrottledError,
     TransientError,
     UnauthorizedError,
@@ -306,6 +307,34 @@ def set_in(*path: Any, to: Any) -> Spoil:
         body[path[-1]] = to
 
     return spoil
+
+
+def test_a_search_that_the_shop_makes_without_its_filter_is_an_error(
+    open_counter: Open,
+) -> None:
+    def ignore(body: dict[str, Any]) -> None:
+        warning = {"field": "updated_at", "message": "Invalid search field for this query."}
+        body["extensions"]["search"] = [{"path": ["orders"], "warnings": [warning]}]
+
+    counter = open_counter(wrap=spoiled(ignore))
+    with pytest.raises(RequestRefusedError, match="ignored a part of our search"):
+        counter.account.read(ORDERS)
+
+
+@pytest.mark.parametrize("what", ("all_customers", "variants"))
+def test_a_walk_by_id_whose_ids_do_not_grow_is_an_error(open_counter: Open, what: str) -> None:
+    def forget_filter(handle: Any) -> Any:
+        def answer(method: str, path: str, headers: Any, body: bytes) -> SimReply:
+            reply: SimReply = handle(method, path, headers, body.replace(b"id:>1000000", b""))
+            return reply
+
+        return answer
+
+    counter = open_counter(wrap=forget_filter)
+    counter.shops.seed_product(DOMAIN, "S1")
+    counter.shops.add_customer(DOMAIN, "Ada")
+    with pytest.raises(RequestRefusedError, match="ids above 1000000 in order"):
+        counter.account.read(PageRequest(what=what, values={"above": "1000000"}))
 
 
 ROW = ("data", "orders", "nodes", 1)

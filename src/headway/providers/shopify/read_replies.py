@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -200,8 +201,9 @@ def _product_rows(rows: Sequence[Any], reply: ShopReply) -> Page:
     )
 
 
-def _all_variants(_: Mapping[str, Any], reply: ShopReply) -> Page:
+def _all_variants(values: Mapping[str, Any], reply: ShopReply) -> Page:
     listed = read_model(PROVIDER, ShopifyList, reply.whole("productVariants"))
+    _check_above(values["above"], listed)
     return Page(
         records=_listings(listed.nodes, reply), ids=_ids(listed.nodes), next=_last_id(listed)
     )
@@ -223,8 +225,9 @@ def _customers(_: Mapping[str, Any], reply: ShopReply) -> Page:
     return replace(_customer_rows(listed.nodes), next=listed.next)
 
 
-def _all_customers(_: Mapping[str, Any], reply: ShopReply) -> Page:
+def _all_customers(values: Mapping[str, Any], reply: ShopReply) -> Page:
     listed = read_model(PROVIDER, ShopifyList, reply.whole("customers"))
+    _check_above(values["above"], listed)
     return replace(_customer_rows(listed.nodes), next=_last_id(listed))
 
 
@@ -262,6 +265,14 @@ def _last_id(listed: ShopifyList) -> str | None:
         return None
     ids = _ids(listed.nodes)
     return ids[-1] if ids else unreadable("a page without an id that goes on")
+
+
+def _check_above(above: str, listed: ShopifyList) -> None:
+    """Raise if the rows are not those above an id in order: the walk would never end."""
+    numbers = [int(above), *map(int, _ids(listed.nodes))]
+    if any(later <= earlier for earlier, later in pairwise(numbers)):
+        text = f"the shop did not list the ids above {above} in order; report it to Shopify"
+        raise RequestRefusedError(text, provider=PROVIDER)
 
 
 def _ids(rows: Sequence[Any]) -> tuple[str, ...]:

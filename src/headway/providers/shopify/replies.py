@@ -15,6 +15,7 @@ from headway.core.catalog.storefront import Cost, WriteResult, WriteVerdict
 from headway.errors import (
     InvariantError,
     PermanentError,
+    RequestRefusedError,
     ThrottledError,
     TimedOutError,
     UnauthorizedError,
@@ -86,9 +87,16 @@ class ShopReply:
     data: Mapping[str, Any]
     faults: tuple[ShopUserError, ...]
     cost: Cost | None
+    warnings: tuple[str, ...] = ()
 
     def refuse(self) -> None:
-        """Raise the error at the top of a reply; nothing was done, unless a reply was lost."""
+        """Raise the error at the top of a reply; nothing was done, unless a reply was lost.
+
+        A search that the shop made without one of its conditions is an error too.
+        """
+        if self.warnings:
+            text = f"the shop ignored a part of our search ({self.warnings[0]}); upgrade headway"
+            raise RequestRefusedError(text, provider=PROVIDER)
         for fault in self.faults:
             _raise_idempotency(fault)
             if fault.code == "THROTTLED":
@@ -173,6 +181,7 @@ def read_reply(body: bytes) -> ShopReply:
         data=data if isinstance(data, dict) else {},
         faults=tuple(_fault(error) for error in errors),
         cost=_cost(document.get("extensions")),
+        warnings=_warnings(document.get("extensions")),
     )
 
 
@@ -248,6 +257,19 @@ def _fault(error: object) -> ShopUserError:
         or excerpt(str(code or "").encode(errors="replace"))
         or "an error without a text",
         field=tuple(str(part) for part in path) if isinstance(path, list) else (),
+    )
+
+
+def _warnings(extensions: object) -> tuple[str, ...]:
+    """Return what the shop ignored in our searches: field and reason."""
+    searches = extensions.get("search") if isinstance(extensions, dict) else None
+    entries = searches if isinstance(searches, list) else ()
+    return tuple(
+        excerpt(f"{warning.get('field')}: {warning.get('message')}".encode(errors="replace"))
+        for entry in entries
+        if isinstance(entry, dict) and isinstance(entry.get("warnings"), list)
+        for warning in entry["warnings"]
+        if isinstance(warning, dict)
     )
 
 

@@ -49,13 +49,18 @@ class Term:
 
 
 def read_terms(query: str | None, fields: Sequence[str]) -> list[Term]:
+    """Read a query of conditions that must all hold, without those by other fields."""
+    return [term for term in all_terms(query) if term.field in fields]
+
+
+def all_terms(query: str | None) -> list[Term]:
     """Read a query of conditions that must all hold; raises GraphQLError."""
     terms: list[Term] = []
     at, text = 0, (query or "").strip()
     while at < len(text):
         match = TERM.match(text, at)
-        if match is None or match[1] not in fields:
-            raise refuse("BAD_REQUEST", f"The simulated shop cannot search by {text[at:]!r}")
+        if match is None:
+            raise refuse("BAD_REQUEST", f"The simulated shop cannot read {text[at:]!r}")
         at = match.end()
         value = next(group for group in match.groups()[2:] if group is not None)
         terms.append(Term(field=match[1], sign=match[2] or "", value=value))

@@ -35,6 +35,12 @@ from headway_lab.simulators.shopify.schema import short_text
 from headway_lab.simulators.shopify.shop import SimulatedShop
 
 HORIZON = timedelta(days=60)
+# What each list can be searched by.
+FILTERS = {
+    "orders": ("updated_at", "created_at"),
+    "customers": ("updated_at", "id"),
+    "products": ("updated_at",),
+}
 Node = dict[str, Any]
 
 
@@ -55,7 +61,7 @@ class Trade:
         if arguments["sortKey"] == "ID":
             raise GraphQLError("The simulated shop does not sort orders by id")
         own = "updated_at" if is_by_change else "created_at"
-        terms = read_terms(arguments.get("query"), ("updated_at", "created_at"))
+        terms = read_terms(arguments.get("query"), FILTERS["orders"])
         index = self.orders.by_change if is_by_change else self.orders.by_creation
         places = self._seen(index, now)
         between = [bounds(term) for term in terms if term.field == own]
@@ -70,7 +76,7 @@ class Trade:
     def list_customers(self, now: datetime, arguments: Mapping[str, Any]) -> ListedPage:
         """Return a page of customers; raises GraphQLError."""
         self.need("read_customers", "customers")
-        terms = read_terms(arguments.get("query"), ("updated_at", "id"))
+        terms = read_terms(arguments.get("query"), FILTERS["customers"])
         by_id: list[Place] = [(float(row), row) for row in self.customers.rows]
         if arguments["sortKey"] == "UPDATED_AT":
             own, places = "updated_at", self.customers.by_change.places()
@@ -88,7 +94,7 @@ class Trade:
     def list_products(self, now: datetime, arguments: Mapping[str, Any]) -> ListedPage:
         """Return a page of products; raises GraphQLError."""
         self.need("read_products", "products")
-        terms = read_terms(arguments.get("query"), ("updated_at",))
+        terms = read_terms(arguments.get("query"), FILTERS["products"])
         if arguments["sortKey"] != "UPDATED_AT":
             raise GraphQLError("The simulated shop sorts products by their change only")
         between = [self._known_by(now), *(bounds(term) for term in terms)]

@@ -9,8 +9,8 @@ from graphql import GraphQLInterfaceType, GraphQLObjectType, get_named_type, is_
 
 from headway_lab.simulators.shopify import bulk, products, stock, upsert
 from headway_lab.simulators.shopify.customers import ShopCustomer
-from headway_lab.simulators.shopify.lists import ListedPage
-from headway_lab.simulators.shopify.order_replies import clock_text
+from headway_lab.simulators.shopify.lists import ListedPage, all_terms
+from headway_lab.simulators.shopify.order_replies import FILTERS, clock_text
 from headway_lab.simulators.shopify.orders import SoldOrder
 from headway_lab.simulators.shopify.request import Info, Payload, ShopRequest, check_length, refuse
 from headway_lab.simulators.shopify.schema import LIST_MAX, SCHEMA, attach, money_text, short_text
@@ -119,8 +119,31 @@ def _locations(_: object, info: Info, **arguments: Any) -> ListedPage:  # noqa: 
     return page([location for location in locations if location.is_active or has_all], arguments)
 
 
+def _listed(name: str) -> Callable[..., Any]:
+    """Resolve a sorted list; conditions on fields that it does not know are ignored."""
+
+    def find(_: object, info: Info, **arguments: Any) -> ListedPage:  # noqa: ANN401
+        query = arguments.get("query")
+        for term in all_terms(query):
+            if term.field not in FILTERS[name]:
+                info.context.warn(name, query or "", term.field)
+        trade = info.context.trade
+        lists = {
+            "orders": trade.list_orders,
+            "customers": trade.list_customers,
+            "products": trade.list_products,
+        }
+        return lists[name](info.context.now, arguments)
+
+    return find
+
+
 def _variants(_: object, info: Info, **arguments: Any) -> ListedPage:  # noqa: ANN401
-    return page(search(info.context.shop, arguments.get("query")), arguments)
+    query = arguments.get("query")
+    variants, unknown = search(info.context.shop, query)
+    for name in unknown:
+        info.context.warn("productVariants", query or "", name)
+    return page(variants, arguments)
 
 
 def _by_identifier(_: object, info: Info, identifier: Mapping[str, Any]) -> ShopProduct | None:
@@ -269,21 +292,15 @@ RESOLVERS: dict[str, dict[str, Callable[..., Any]]] = {
         "bulkOperation": _one_of("BulkOperation"),
         "bulkOperations": _bulk_operations,
         "currentAppInstallation": _installation,
-        "customers": lambda _, info, **arguments: info.context.trade.list_customers(
-            info.context.now, arguments
-        ),
+        "customers": _listed("customers"),
         "inventoryItem": _one_of("InventoryItem"),
         "locations": _locations,
         "node": lambda _, info, id: find_node(info.context, id),  # noqa: A006 - as the API has it
         "nodes": _nodes,
         "order": _one_of("Order"),
-        "orders": lambda _, info, **arguments: info.context.trade.list_orders(
-            info.context.now, arguments
-        ),
+        "orders": _listed("orders"),
         "product": _one_of("Product"),
-        "products": lambda _, info, **arguments: info.context.trade.list_products(
-            info.context.now, arguments
-        ),
+        "products": _listed("products"),
         "productByIdentifier": _by_identifier,
         "productVariant": _one_of("ProductVariant"),
         "productVariants": _variants,

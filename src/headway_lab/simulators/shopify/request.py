@@ -93,6 +93,16 @@ class ShopRequest:
     ends_s: float
     request: int
     points: int = 0
+    # Parts of searches that were ignored.
+    warnings: list[Payload] = field(default_factory=list)
+
+    def warn(self, path: str, query: str, name: str) -> None:
+        """Note that a search was made without its condition on this field."""
+        text, code = "Invalid search field for this query.", "invalid_field"
+        warning = {"field": name, "message": text, "code": code}
+        entry = {"path": [path], "query": query, "warnings": [warning]}
+        if entry not in self.warnings:
+            self.warnings.append(entry)
 
     def record(self, facets: Sequence[Facet]) -> None:
         """Note an accepted write of one item."""

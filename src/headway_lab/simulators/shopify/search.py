@@ -22,15 +22,22 @@ HOLDS = {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}
 Token = tuple[str, str, str, bool]  # kind, field, value, quoted
 
 
-def search(shop: SimulatedShop, query: str | None) -> list[ShopVariant]:
-    """Return the variants that a query finds, the oldest first; raises GraphQLError."""
+FIELDS = frozenset({"", "id", "product_id", "sku"})
+
+
+def search(shop: SimulatedShop, query: str | None) -> tuple[list[ShopVariant], list[str]]:
+    """Return the variants that a query finds, oldest first, and the fields it ignored.
+
+    Raises GraphQLError.
+    """
     if not query or not query.strip():
-        return pick(shop.variants, shop.variants)
+        return pick(shop.variants, shop.variants), []
     tokens = list(_tokens(query))
+    unknown = [field for kind, field, _, _ in tokens if kind == "term" and field not in FIELDS]
     matches = _any_of(shop, tokens)
     if tokens:
         raise GraphQLError("The query has a bracket too many")
-    return pick(shop.variants, matches)
+    return pick(shop.variants, matches), unknown
 
 
 def _tokens(query: str) -> Iterator[Token]:
@@ -91,7 +98,7 @@ def _one(shop: SimulatedShop, tokens: list[Token]) -> set[str]:
             for variant in shop.variants.values()
             if holds(number(variant.id if field == "id" else variant.product), key)
         }
-    raise GraphQLError(f"The simulated shop cannot search by {field!r}")
+    return set(shop.variants)  # an unknown field selects nothing, with a warning
 
 
 def _holds(shop: SimulatedShop, variant_id: str, value: str) -> bool:

@@ -243,7 +243,10 @@ class ShopifySimulator:
             "restoreRate": bucket.restore_per_s,
         }
         cost = {"requestedQueryCost": requested, "actualQueryCost": actual}
-        return {**payload, "extensions": {"cost": {**cost, "throttleStatus": status}}}
+        extensions: dict[str, Any] = {"cost": {**cost, "throttleStatus": status}}
+        if shop_request.warnings:
+            extensions["search"] = shop_request.warnings
+        return {**payload, "extensions": extensions}
 
     def _error(self, message: str, code: str, **extensions: Any) -> dict[str, Any]:  # noqa: ANN401
         self.log.codes[code] += 1

@@ -115,8 +115,16 @@ def test_a_filter_takes_times_with_every_sign(shop: Any) -> None:
     }
     window = f"created_at:>='{second}' AND created_at:<='{second}'"
     assert names(orders(shop, query=window, key="CREATED_AT")) == ["#1002"]
+
+
+def test_a_filter_that_is_unknown_is_ignored_with_a_warning(shop: Any) -> None:
+    place(shop)
+    shop.clock.sleep(60)
     answer = shop.ask(ORDERS, first=1, key="UPDATED_AT", query="color:red")
-    assert "cannot search" in answer["errors"][0]["message"]
+    assert names(answer["data"]["orders"]) == ["#1001"]
+    [search] = answer["extensions"]["search"]
+    assert (search["path"], search["query"]) == (["orders"], "color:red")
+    assert [warning["field"] for warning in search["warnings"]] == ["color"]
 
 
 def test_old_orders_are_shown_only_with_the_scope(open_shop: Any) -> None:

@@ -224,10 +224,18 @@ def test_a_search_by_sku_finds_its_words_and_not_only_the_sku(shop: Any) -> None
     assert len(skus_of(shop, "")) == 5
 
 
-@pytest.mark.parametrize("query", ("(sku:A", "sku:A)", "sku:A OR", 'sku:"A', "colour:red"))
+@pytest.mark.parametrize("query", ("(sku:A", "sku:A)", "sku:A OR", 'sku:"A'))
 def test_a_search_that_cannot_be_read_is_an_error(shop: Any, query: str) -> None:
     shop.seed("A-1")
     assert "errors" in shop.ask(FIND, query=query)
+
+
+def test_a_search_by_an_unknown_field_is_made_without_it_and_warns(shop: Any) -> None:
+    shop.seed("A-1")
+    answer = shop.ask(FIND, query="color:red")
+    assert len(answer["data"]["productVariants"]["nodes"]) == 1
+    [search] = answer["extensions"]["search"]
+    assert [warning["code"] for warning in search["warnings"]] == ["invalid_field"]
 
 
 def test_a_search_comes_in_pages(shop: Any) -> None:
