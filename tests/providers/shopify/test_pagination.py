@@ -157,11 +157,11 @@ def test_a_customer_list_begins_at_midnight_a_day_earlier() -> None:
 
 def test_wanted_rows_are_read_first_many_at_once_and_each_once() -> None:
     walk, shop = paginator_of(DataKind.ORDERS, is_backfill=False), PaperShop()
-    wanted = [f"gid://shopify/Order/{number}" for number in range(20)] + ["3", "99"]
+    wanted = [f"gid://shopify/Order/{number}" for number in range(60)] + ["3", "99"]
     shop.change(3)
     run_whole(walk, shop, {}, wanted)
     assert [request.what for request in shop.requests] == ["orders_by_id", "orders_by_id", "orders"]
-    assert [len(request.values["ids"]) for request in shop.requests[:2]] == [12, 9]
+    assert [len(request.values["ids"]) for request in shop.requests[:2]] == [50, 11]
 
 
 def test_a_busy_shop_does_not_keep_one_run_for_ever() -> None:

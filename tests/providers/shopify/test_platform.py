@@ -19,6 +19,7 @@ from headway.errors import (
     PermanentError,
     RequestRefusedError,
     ThrottledError,
+    TooLargeError,
     TransientError,
     UnauthorizedError,
     UnreadableError,
@@ -138,18 +139,18 @@ def test_over_real_http_too(open_counter: Open) -> None:
 
 
 def test_an_order_of_very_many_positions_is_read_to_its_end(counter: Counter) -> None:
-    own = counter.shops.place_order(DOMAIN, [(f"S{number}", 1) for number in range(450)])
-    for _ in range(4):
+    own = counter.shops.place_order(DOMAIN, [(f"S{number}", 1) for number in range(650)])
+    for _ in range(11):
         counter.shops.fulfil(DOMAIN, own, is_whole=False)
     counter.clock.sleep(60)
     counter.pull(DataKind.ORDERS)
     assert [request.what for request in counter.requests] == ["orders", "order", "order", "order"]
-    assert len(counter.warehouse.tables["line_items"]) == 450
+    assert len(counter.warehouse.tables["line_items"]) == 650
     assert counter.differences() == {}
 
 
 def test_an_order_that_changes_between_its_pages_is_read_again(counter: Counter) -> None:
-    own = counter.shops.place_order(DOMAIN, [(f"S{number}", 1) for number in range(250)])
+    own = counter.shops.place_order(DOMAIN, [(f"S{number}", 1) for number in range(260)])
     first = counter.account.read(PageRequest(what="order", values={"id": own, "next": None}))
     assert first.records.orders == ()
     counter.clock.sleep(5)
@@ -267,7 +268,33 @@ def test_a_throttled_read_carries_the_time_to_wait(open_counter: Open) -> None:
     counter = open_counter(faults=ShopFaultPlan(rates={"throttle": 1.0}))
     with pytest.raises(ThrottledError) as caught:
         counter.account.read(ORDERS)
-    assert caught.value.retry_after_s == pytest.approx(9.14, abs=0.1)
+    assert caught.value.retry_after_s == pytest.approx(2.0, abs=0.1)
+
+
+def test_a_request_reserves_what_the_shop_charged_for_it_before(open_counter: Open) -> None:
+    charged = 700.0
+
+    def charge(body: dict[str, Any]) -> None:
+        body["extensions"]["cost"]["requestedQueryCost"] = charged
+
+    counter = open_counter(wrap=spoiled(charge))
+    smaller = replace(ORDERS, values={**ORDERS.values, "first": 5})
+    assert counter.account.price(ORDERS) == 400, "twice what it should be"
+    counter.account.read(ORDERS)
+    assert counter.account.price(ORDERS) == charged
+    assert counter.account.price(smaller) < 400, "another size costs something else"
+
+
+def test_a_page_that_costs_more_than_a_call_may_is_asked_for_in_smaller_ones(
+    open_counter: Open,
+) -> None:
+    def refuse(body: dict[str, Any]) -> None:
+        error = {"message": "Query cost is 1200", "extensions": {"code": "MAX_COST_EXCEEDED"}}
+        body.update(data=None, errors=[error])
+
+    counter = open_counter(wrap=spoiled(refuse))
+    with pytest.raises(TooLargeError, match="too much for one call"):
+        counter.account.read(ORDERS)
 
 
 def test_a_missing_scope_is_named(open_counter: Open) -> None:

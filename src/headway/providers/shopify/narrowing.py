@@ -31,7 +31,7 @@ from headway.providers.shopify.read_queries import PAGE_SIZES
 # The ids and cursors of the rows at the place of a list that fails.
 PEEK = "peek"
 # How many of a kind one call may name; what fails is asked for in smaller sizes.
-NAMED_SIZES = {"orders": (12, 3, 1), "products": (12, 3, 1), "customers": (100, 10, 1)}
+NAMED_SIZES = {"orders": (50, 10, 1), "products": (50, 10, 1), "customers": (250, 50, 10, 1)}
 KINDS = {
     "orders": "orders",
     "products": "listings",

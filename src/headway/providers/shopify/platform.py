@@ -16,9 +16,14 @@ from headway.core.catalog.storefront import Cost
 from headway.core.limits.transitions import Observation
 from headway.providers.shopify.api import ShopAccess, ShopApi
 from headway.providers.shopify.read_queries import document_of, price_of
-from headway.providers.shopify.read_replies import check_access, read_page, read_part
+from headway.providers.shopify.read_replies import check_access, check_size, read_page, read_part
 from headway.providers.token_store import TokenStore
 from headway.providers.vault import Vault
+
+# No call may cost more. Until a reply shows what a request costs, so many times as much is reserved
+# as it is likely to be.
+POINTS_PER_CALL = 1000
+SAFETY = 2
 
 
 class ShopifyPlatform:
@@ -49,6 +54,8 @@ class ShopifyPlatform:
             timeout_s=timeout_s,
             transport=transport,
         )
+        # What the shop charged for a request, by its kind and size; that never changes.
+        self._charged: dict[tuple[str, int], float] = {}
 
     def __repr__(self) -> str:
         return f"ShopifyAccount({self.limit_key})"
@@ -87,13 +94,22 @@ class ShopifyPlatform:
         return self._api.refresh_token(send_by_s=send_by_s)
 
     def price(self, ask: PageRequest) -> float:
-        """Return the maximum cost of this request in points."""
-        return price_of(ask)
+        """Return what this request costs in points: as charged before, or a safe estimate."""
+        estimate = min(SAFETY * price_of(ask), POINTS_PER_CALL)
+        return self._charged.get(_size(ask), estimate)
 
     def read(self, ask: PageRequest) -> Page:
         """Make this request, and read its page; raises ProviderError."""
         former = read_part(ask.values.get("next"))
         reply = self._api.ask(document_of(ask, after=former.after if former else None))
+        if reply.cost is not None and reply.data:
+            self._charged[_size(ask)] = reply.cost.requested
         check_access(reply)
+        check_size(reply)
         reply.refuse()
         return read_page(ask, reply)
+
+
+def _size(ask: PageRequest) -> tuple[str, int]:
+    """Return what the cost of a request depends on."""
+    return ask.what, ask.values.get("first") or len(ask.values.get("ids", ()))

@@ -1,12 +1,13 @@
-"""The GraphQL that reads a shop's orders, listings and customers, and what it costs at most.
+"""The GraphQL that reads a shop's orders, listings and customers, and what it is likely to cost.
 
-An object costs a point, a list two more, and all that it may hold; a call may cost 1,000. So pages
-are short, and the lists inside an order are cut: an order that may have more rows is requested by
-itself, with all of them.
+A call may cost 1,000 points. An object or a plain list costs one and what is selected of it, money
+and addresses nothing; a list with pages costs two, and its rows by the logarithm of their number.
+The lists inside an order are cut: an order that may have more rows is requested by itself.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from math import floor, log
 from typing import Any
 
 from headway.core.accounts.pagination import PageRequest
@@ -14,37 +15,17 @@ from headway.providers.shopify.queries import Document
 
 # What an app must be granted to read all this; with `read_all_orders` history has no end.
 SCOPES = ("read_orders", "read_customers", "read_products")
-ORDERS, LINES, SHIPMENTS, REFUNDS, MOVES = 12, 8, 3, 3, 5
-LINES_OF_ONE = 200
-PRODUCTS, VARIANTS = 12, 50
+ORDERS, LINES, SHIPMENTS, REFUNDS, MOVES = 100, 50, 10, 10, 20
+PRODUCTS, VARIANTS = 100, 100
 PAGE_MAX = 250
 # Sizes of a page: what fails is asked for in smaller ones.
 PAGE_SIZES: Mapping[str, Sequence[int]] = {
-    "orders": (ORDERS, 3, 1),
-    "products": (PRODUCTS, 3, 1),
+    "orders": (ORDERS, 25, 5, 1),
+    "products": (PRODUCTS, 25, 5, 1),
     "variants": (PAGE_MAX, 50, 10, 1),
     "customers": (PAGE_MAX, 50, 10, 1),
     "all_customers": (PAGE_MAX, 50, 10, 1),
 }
-LIST_POINTS = 2
-# An order itself, its customer and five sums of two objects; a position with variant and price.
-HEAD_POINTS, LINE_POINTS, SHIPMENT_POINTS, REFUND_POINTS, MOVE_POINTS = 12, 4, 2, 3, 3
-ORDER_POINTS = (
-    HEAD_POINTS
-    + LIST_POINTS
-    + LINE_POINTS * LINES
-    + SHIPMENT_POINTS * SHIPMENTS
-    + REFUND_POINTS * REFUNDS
-    + MOVE_POINTS * MOVES
-)
-ONE_ORDER_POINTS = (
-    HEAD_POINTS
-    + LIST_POINTS
-    + LINE_POINTS * LINES_OF_ONE
-    + (SHIPMENT_POINTS + REFUND_POINTS + MOVE_POINTS)
-)
-PRODUCT_POINTS = 1 + LIST_POINTS + VARIANTS
-VARIANT_POINTS, CUSTOMER_POINTS, SHOP_POINTS = 2, 3, 1
 SORT_KEYS = {"updated_at": "UPDATED_AT", "created_at": "CREATED_AT"}
 
 ORDER = """
@@ -181,8 +162,8 @@ def document_of(ask: PageRequest, *, after: str | None = None) -> Document:
     return MAKERS[ask.what](ask.values, after)
 
 
-def price_of(ask: PageRequest) -> float:
-    """Return the maximum cost of that request."""
+def price_of(ask: PageRequest) -> int:
+    """Return what that request is likely to cost in points."""
     return PRICES[ask.what](ask.values)
 
 
@@ -208,7 +189,7 @@ def _orders_by_id(values: Values, _: str | None) -> Document:
 
 
 def _order(values: Values, after: str | None) -> Document:
-    variables = {"id": gid("Order", values["id"]), "lines": LINES_OF_ONE, "after": after}
+    variables = {"id": gid("Order", values["id"]), "lines": PAGE_MAX, "after": after}
     return Document(text=ONE_ORDER, variables=variables)
 
 
@@ -299,21 +280,31 @@ MAKERS: Mapping[str, Callable[[Values, str | None], Document]] = {
     "peek": _peek,
     "scopes": lambda _, __: Document(text=GRANTED, variables={}),
 }
-PRICES: Mapping[str, Callable[[Values], float]] = {
-    "orders": lambda values: LIST_POINTS + _first("orders", values) * ORDER_POINTS,
-    "orders_by_id": lambda values: len(values["ids"]) * ORDER_POINTS,
-    "order": lambda _: ONE_ORDER_POINTS,
+
+
+def _list_points(first: int, row_points: int) -> int:
+    """Return the cost of a list with pages whose rows hold objects of so many points."""
+    return 2 + max(1, floor(2 * log(first))) * (1 + row_points)
+
+
+def _order_points(lines: int) -> int:
+    """Return the cost of what an order holds: customer, positions, shipments, refunds, payments."""
+    return 1 + _list_points(lines, 1) + 2 + 1 + 1
+
+
+PRICES: Mapping[str, Callable[[Values], int]] = {
+    "orders": lambda values: _list_points(_first("orders", values), _order_points(LINES)),
+    "orders_by_id": lambda _: 1 + _order_points(LINES),
+    "order": lambda _: 1 + _order_points(PAGE_MAX),
     "products": lambda values: (
-        SHOP_POINTS + LIST_POINTS + _first("products", values) * PRODUCT_POINTS
+        1 + _list_points(_first("products", values), _list_points(VARIANTS, 0))
     ),
-    "products_by_id": lambda values: SHOP_POINTS + len(values["ids"]) * PRODUCT_POINTS,
-    "product": lambda _: SHOP_POINTS + 1 + LIST_POINTS + PAGE_MAX,
-    "variants": lambda values: (
-        SHOP_POINTS + LIST_POINTS + _first("variants", values) * VARIANT_POINTS
-    ),
-    "customers": lambda values: LIST_POINTS + _first("customers", values) * CUSTOMER_POINTS,
-    "customers_by_id": lambda values: len(values["ids"]) * CUSTOMER_POINTS,
-    "all_customers": lambda values: LIST_POINTS + _first("all_customers", values) * CUSTOMER_POINTS,
-    "peek": lambda values: LIST_POINTS + values["first"],
+    "products_by_id": lambda _: 2 + _list_points(VARIANTS, 0),
+    "product": lambda _: 2 + _list_points(PAGE_MAX, 0),
+    "variants": lambda values: 1 + _list_points(_first("variants", values), 1),
+    "customers": lambda values: _list_points(_first("customers", values), 1),
+    "customers_by_id": lambda _: 2,
+    "all_customers": lambda values: _list_points(_first("all_customers", values), 1),
+    "peek": lambda values: _list_points(values["first"], 0),
     "scopes": lambda _: 2,
 }

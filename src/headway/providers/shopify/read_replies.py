@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from headway.core.accounts.pagination import Page, PageRequest
 from headway.core.accounts.warehouse import Order, Payment, Records
-from headway.errors import RequestRefusedError
+from headway.errors import RequestRefusedError, TooLargeError
 from headway.providers.reply_fields import Instant
 from headway.providers.reply_rows import (
     digest,
@@ -74,6 +74,14 @@ def check_access(reply: ShopReply) -> None:
                 f" (it says: {fault.message})",
                 provider=PROVIDER,
             )
+
+
+def check_size(reply: ShopReply) -> None:
+    """Raise TooLargeError if the request costs more than a call may: fewer rows cost less."""
+    for fault in reply.faults:
+        if fault.code == "MAX_COST_EXCEEDED":
+            text = f"too much for one call: {fault.message}"
+            raise TooLargeError(text, provider=PROVIDER)
 
 
 def read_page(ask: PageRequest, reply: ShopReply) -> Page:

@@ -1,5 +1,7 @@
 """What the simulated shop understands: its schema, the documents it read, and what they cost.
 
+Costs are as in recorded replies of real shops: an object or a plain list is one point and what is
+selected of it, money and addresses are free, and a connection grows with the logarithm of its size.
 A document is parsed, checked and priced once and kept by its text: clients send few, often.
 """
 
@@ -7,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import lru_cache
+from math import floor, log
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,7 @@ from graphql import (
 
 MUTATION_POINTS = 10
 CONNECTION_POINTS = 2
+FREE = frozenset({"MailingAddress", "MoneyBag", "MoneyV2", "PageInfo"})
 LIST_MAX = 250
 CENT = Decimal("0.01")
 
@@ -41,10 +45,9 @@ SCHEMA = build_schema(Path(__file__).with_name("shopify.graphql").read_text(enco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priced:
-    """An object in a selection: its own cost, how often it occurs, and its children."""
+    """An object in a selection and its children; `first` is the size of a connection."""
 
-    points: int
-    count: ValueNode | int
+    first: ValueNode | int | None
     only_on: str | None
     children: tuple["Priced", ...] = ()
 
@@ -177,20 +180,13 @@ def _price(
         name = get_named_type(kind.fields[node.name.value].type).name
         children = _price(node.selection_set, name, fragments)
         arguments = {argument.name.value: argument.value for argument in node.arguments or ()}
-        if not node.selection_set or name == "PageInfo":
+        if not node.selection_set or name in FREE:
             continue
-        if name.endswith("Connection"):
-            count = arguments.get("first", 0)
-            nodes = Priced(points=1, count=count, only_on=None, children=children)
-            one = Priced(points=CONNECTION_POINTS, count=1, only_on=only_on, children=(nodes,))
-        elif name.endswith("Edge") or holder.endswith(("Connection", "Edge")):
+        if name.endswith("Edge") or holder.endswith(("Connection", "Edge")):
             priced += children  # the connection counts its nodes itself
             continue
-        else:
-            # Objects in a bounded list count as often as they may occur.
-            count = arguments.get("ids", arguments.get("first", 1))
-            one = Priced(points=1, count=count, only_on=only_on, children=children)
-        priced.append(one)
+        first = arguments.get("first", 0) if name.endswith("Connection") else None
+        priced.append(Priced(first=first, only_on=only_on, children=children))
     return tuple(priced)
 
 
@@ -198,23 +194,25 @@ def _sum(priced: Sequence[Priced], variables: Mapping[str, Any]) -> int:
     """Add up what belongs to every type, and of what belongs to one type the dearest."""
     sums: dict[str | None, int] = {}
     for field in priced:
-        by_itself = field.points + _sum(field.children, variables)
-        points = _number(field.count, variables) * by_itself
+        points = 1 + _sum(field.children, variables)
+        if field.first is not None:
+            points = CONNECTION_POINTS + _steps(field.first, variables) * points
         sums[field.only_on] = sums.get(field.only_on, 0) + points
     return sums.pop(None, 0) + max(sums.values(), default=0)
 
 
-def _number(count: ValueNode | int, variables: Mapping[str, Any]) -> int:
-    value = count if isinstance(count, int) else value_from_ast_untyped(count, dict(variables))
-    if isinstance(value, list):
-        return len(value)
-    return max(0, value) if isinstance(value, int) else 1
+def _steps(first: ValueNode | int, variables: Mapping[str, Any]) -> int:
+    """Return how often the rows of a connection count."""
+    size = first if isinstance(first, int) else value_from_ast_untyped(first, dict(variables))
+    if not isinstance(size, int) or size < 1:
+        return 0
+    return max(1, floor(2 * log(size)))
 
 
 def _counted(holder: str, field: GraphQLField, resolve: Callable[..., Any]) -> Callable[..., Any]:
     kind = get_named_type(field.type)
     is_object = isinstance(kind, GraphQLObjectType | GraphQLInterfaceType)
-    if not is_object or kind.name == "PageInfo" or holder.endswith(("Connection", "Edge")):
+    if not is_object or kind.name in FREE or holder.endswith(("Connection", "Edge")):
         return resolve
     is_connection = kind.name.endswith("Connection")
     is_listed = "ids" in field.args or ("first" in field.args and not is_connection)

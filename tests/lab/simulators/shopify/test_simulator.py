@@ -40,7 +40,14 @@ query ($ids: [ID!]!, $levels: Int = 4) {
   }
 }
 """
-LEVELS_POINTS = 1 + 1 + 1 + 2 + 4 * 3  # variant, item, cost, connection, levels
+DEEP = """{
+  products(first: 250, sortKey: UPDATED_AT) {
+    nodes { variants(first: 250) { nodes { inventoryItem { inventoryLevels(first: 250) {
+      nodes { location { id } }
+    } } } } }
+  }
+}"""
+LEVELS_POINTS = 1 + 1 + 2 + 2 * 3  # variants, item, connection, levels; money is free
 
 
 def cost(answer: dict[str, Any]) -> tuple[int, int | None]:
@@ -171,23 +178,43 @@ def test_revoked_tokens_are_refused_until_refreshed(shop: Any) -> None:
 def test_the_cost_counts_objects_and_the_sizes_that_were_asked_for(shop: Any) -> None:
     ids = [shop.seed(f"A-{number}").variant for number in range(3)]
     answer = shop.ask(LEVELS, ids=[*ids, "gid://shopify/ProductVariant/1"])
-    actual = 3 * (1 + 1 + 2 + 2 * 3)  # no cost is set, two levels of four, one id is unknown
-    assert cost(answer) == (4 * LEVELS_POINTS, actual)
-    assert shop.simulator.points == actual
+    assert cost(answer) == (LEVELS_POINTS, LEVELS_POINTS)  # however many ids
+    assert shop.simulator.points == LEVELS_POINTS
     assert cost(shop.ask("{ locations(first: 10) { nodes { id } pageInfo { hasNextPage } } }")) == (
-        12,
+        6,
         5,
     )
     assert cost(shop.ask("{ locations(first: 10) { edges { node { id } } } shop { id } }")) == (
-        13,
+        7,
         6,
     )
     assert cost(shop.ask("{ __typename }")) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("query", "points"),
+    (
+        ("products(first: 250) { nodes { id title } }", 13),
+        ("customers(first: 1) { nodes { id } }", 3),
+        ("customers(first: 250) { nodes { id defaultEmailAddress { emailAddress } } }", 24),
+        (
+            (
+                "orders(first: 12, sortKey: UPDATED_AT) { nodes { id customer { id }"
+                " totalPriceSet { shopMoney { amount } } lineItems(first: 8) { nodes {"
+                " variant { id } } } fulfillments(first: 3) { trackingInfo { number } }"
+                " refunds(first: 3) { id } transactions(first: 5) { id } } }"
+            ),
+            66,
+        ),
+    ),
+)
+def test_a_list_costs_by_the_logarithm_of_its_size(shop: Any, query: str, points: int) -> None:
+    by_change = query.replace("products(", "products(sortKey: UPDATED_AT, ")
+    assert cost(shop.ask(f"{{ {by_change} }}"))[0] == points
+
+
 def test_a_query_over_the_maximum_is_not_executed(shop: Any) -> None:
-    ids = [shop.seed(f"A-{number}").variant for number in range(60)]
-    answer = shop.ask(LEVELS, ids=ids)
+    answer = shop.ask(DEEP)
     assert answer["errors"][0]["extensions"]["code"] == "MAX_COST_EXCEEDED"
     assert "data" not in answer
     assert answer["extensions"]["cost"]["throttleStatus"]["currentlyAvailable"] == 2000
@@ -197,18 +224,19 @@ def test_a_query_over_the_maximum_is_not_executed(shop: Any) -> None:
 def test_an_empty_bucket_throttles_with_status_200_and_fills_again(shop: Any) -> None:
     ids = [shop.seed(f"A-{number}", cost=1).variant for number in range(50)]
     shop.shop_listings.stock("A-0", "Miami")
-    many = ids[:50]
-    assert cost(shop.ask(LEVELS, ids=many))[0] == 850
-    while "errors" not in (answer := json.loads(shop.send(LEVELS, {"ids": many}).body)):
+    many = {"ids": ids, "levels": 200}
+    points = LEVELS_POINTS + 8 * 3
+    assert cost(shop.ask(LEVELS, **many)) == (points, points)
+    while "errors" not in (answer := json.loads(shop.send(LEVELS, many).body)):
         pass
     status = answer["extensions"]["cost"]["throttleStatus"]
     assert answer["errors"][0]["extensions"]["code"] == "THROTTLED"
     assert "data" not in answer
-    assert status["currentlyAvailable"] < 850
+    assert status["currentlyAvailable"] < points
     assert (status["maximumAvailable"], status["restoreRate"]) == (2000, 100)
     assert (shop.simulator.refusals, shop.simulator.throttled) == (1, 1)
-    shop.clock.sleep((850 - status["currentlyAvailable"]) / 100)
-    assert "data" in json.loads(shop.send(LEVELS, {"ids": many}).body)
+    shop.clock.sleep((points - status["currentlyAvailable"]) / 100)
+    assert "data" in json.loads(shop.send(LEVELS, many).body)
     assert 850 < shop.simulator.max_level <= 2000
 
 
