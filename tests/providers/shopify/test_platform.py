@@ -233,6 +233,21 @@ def test_what_an_order_brought_the_seller_is_the_sum_of_its_payments(counter: Co
     ]
 
 
+def test_an_edited_order_shows_what_is_left_beside_what_was_ordered(counter: Counter) -> None:
+    own = counter.shops.place_order(DOMAIN, [("S1", 2), ("S2", 1)], shipping=Decimal(6))
+    counter.shops.edit_order(DOMAIN, own, removes=[("S1", 1), ("S2", 1)])
+    counter.clock.sleep(60)
+    counter.pull(DataKind.ORDERS)
+    order = counter.warehouse.tables["orders"][own]
+    assert (order["total"], order["current_total"]) == (Decimal(36), Decimal(16))
+    lines = counter.warehouse.tables["line_items"].values()
+    assert {line["sku"]: (line["quantity"], line["current_quantity"]) for line in lines} == {
+        "S1": (2, 1),
+        "S2": (1, 0),
+    }
+    assert counter.differences() == {}
+
+
 def test_a_cursor_that_the_shop_no_longer_knows_is_reported(counter: Counter) -> None:
     values = {"field": "updated_at", "since": START.isoformat(), "after": "nonsense"}
     assert counter.account.read(PageRequest(what="orders", values=values)).next == STALE

@@ -13,12 +13,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineItem:
-    """One position of an order."""
+    """One position of an order; `current_quantity` is what edits and returns left, if known."""
 
     external_id: str
     quantity: int
     price: Decimal
     currency: str
+    current_quantity: int | None = None
     sku: str = ""
     title: str = ""
     listing_id: str | None = None
@@ -52,7 +53,8 @@ class Refund:
 class Order:
     """The complete current state of an order: line items not in it are removed.
 
-    `is_open` while the platform may still change it without notifying us.
+    `is_open` while the platform may still change it without notifying us. `total` is as ordered;
+    `current_total` is what edits and returns left of it, if the platform reports that.
     """
 
     external_id: str
@@ -64,6 +66,7 @@ class Order:
     number: str = ""
     payment_status: str = ""
     fulfillment_status: str = ""
+    current_total: Decimal | None = None
     subtotal: Decimal | None = None
     shipping: Decimal | None = None
     tax: Decimal | None = None

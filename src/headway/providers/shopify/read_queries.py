@@ -34,6 +34,7 @@ fragment Head on Order {
   displayFinancialStatus displayFulfillmentStatus
   customer { id }
   totalPriceSet { ...Sum }
+  currentTotalPriceSet { ...Sum }
   subtotalPriceSet { ...Sum }
   totalShippingPriceSet { ...Sum }
   totalTaxSet { ...Sum }
@@ -41,7 +42,7 @@ fragment Head on Order {
 }
 fragment Sum on MoneyBag { shopMoney { amount currencyCode } }
 fragment Line on LineItem {
-  id sku title quantity variant { id } originalUnitPriceSet { ...Sum }
+  id sku title quantity currentQuantity variant { id } originalUnitPriceSet { ...Sum }
 }
 fragment Parcel on Fulfillment {
   id status createdAt deliveredAt trackingInfo { company number }

@@ -1,7 +1,8 @@
 """Orders, listings and customers in a shop's replies; fields have the names of our records.
 
 An order's `total` is before returns, and a position's quantity and price are as it was ordered:
-refunds stand apart, so nothing counts twice.
+refunds stand apart, so nothing counts twice. What an edit of the order or a return leaves of both
+is `current_total` and `current_quantity`.
 """
 
 import re
@@ -75,6 +76,7 @@ class ShopifyLine(CamelModel):
 
     external_id: ShopifyNumber = Field(validation_alias="id")
     quantity: SignedCount
+    current_quantity: SignedCount | None = None
     price: ShopSum = Field(validation_alias="originalUnitPriceSet")
     currency: Text = Field(validation_alias=AliasPath("originalUnitPriceSet", MONEY, CURRENCY))
     title: OptionalText
@@ -162,6 +164,7 @@ class ShopifyOrder(CamelModel):
     customer_id: Reference | None = Field(None, validation_alias="customer")
     total: ShopSum = Field(validation_alias="totalPriceSet")
     currency: Text = Field(validation_alias=AliasPath("totalPriceSet", MONEY, CURRENCY))
+    current_total: ShopSum | None = Field(None, validation_alias="currentTotalPriceSet")
     subtotal: ShopSum | None = Field(None, validation_alias="subtotalPriceSet")
     shipping: ShopSum | None = Field(None, validation_alias="totalShippingPriceSet")
     tax: ShopSum | None = Field(None, validation_alias="totalTaxSet")

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 ORDER = {
     "external_id": "text", "number": "text", "status": "text", "payment_status": "text",
     "fulfillment_status": "text", "is_open": "boolean", "currency": "text", "total": "numeric",
-    "subtotal": "numeric", "shipping": "numeric", "tax": "numeric", "discount": "numeric",
-    "customer_id": "text", "placed_at": "timestamptz", "modified_at": "timestamptz",
-    "cancelled_at": "timestamptz",
+    "current_total": "numeric", "subtotal": "numeric", "shipping": "numeric", "tax": "numeric",
+    "discount": "numeric", "customer_id": "text", "placed_at": "timestamptz",
+    "modified_at": "timestamptz", "cancelled_at": "timestamptz",
 }  # fmt: skip
 LISTING = {
     "external_id": "text", "sku": "text", "title": "text", "state": "text", "price": "numeric",
@@ -28,7 +28,8 @@ PAYMENT = {
 PARTS: Mapping[str, Mapping[str, str]] = {
     "line_items": {
         "external_id": "text", "listing_id": "text", "sku": "text", "title": "text",
-        "quantity": "integer", "price": "numeric", "currency": "text",
+        "quantity": "integer", "current_quantity": "integer", "price": "numeric",
+        "currency": "text",
     },
     "shipments": {
         "external_id": "text", "status": "text", "carrier": "text", "tracking": "text",

@@ -783,6 +783,7 @@ CREATE TABLE orders (
     is_open boolean NOT NULL,
     currency text NOT NULL,
     total numeric NOT NULL,
+    current_total numeric,
     subtotal numeric,
     shipping numeric,
     tax numeric,
@@ -802,6 +803,8 @@ CREATE INDEX orders_open ON orders (account_id, checked_at) WHERE is_open;
 COMMENT ON TABLE orders IS 'Orders as pulled from the platforms.';
 COMMENT ON COLUMN orders.external_id IS 'The platform''s id.';
 COMMENT ON COLUMN orders.number IS 'Order number as the buyer sees it.';
+COMMENT ON COLUMN orders.total IS 'Amount as ordered; refunds and edits do not change it.';
+COMMENT ON COLUMN orders.current_total IS 'Amount after edits and returns, where the platform reports it; else null.';
 COMMENT ON COLUMN orders.modified_at IS 'Last change according to the platform.';
 COMMENT ON COLUMN orders.checked_at IS 'When Headway last read it, changed or not; open orders are read again.';
 
@@ -814,6 +817,7 @@ CREATE TABLE line_items (
     sku text NOT NULL DEFAULT '',
     title text NOT NULL DEFAULT '',
     quantity integer NOT NULL,
+    current_quantity integer,
     price numeric NOT NULL,
     currency text NOT NULL,
     PRIMARY KEY (account_id, order_id, external_id),
@@ -822,6 +826,8 @@ CREATE TABLE line_items (
 );
 CREATE INDEX line_items_sku ON line_items (user_id, sku);
 COMMENT ON TABLE line_items IS 'Lines of an order.';
+COMMENT ON COLUMN line_items.quantity IS 'Pieces as ordered.';
+COMMENT ON COLUMN line_items.current_quantity IS 'Pieces after edits and returns, where the platform reports it; else null.';
 COMMENT ON COLUMN line_items.price IS 'Price of one piece.';
 
 CREATE TABLE shipments (

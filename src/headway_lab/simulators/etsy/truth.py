@@ -48,6 +48,7 @@ def _order(receipt: Receipt, owner: Owner) -> dict[str, Any]:
         "currency": owner.currency,
         "total": owner.exact(receipt.total),
         "subtotal": owner.exact(receipt.price - receipt.discount),
+        "current_total": None,
         "shipping": owner.exact(receipt.shipping),
         "tax": owner.exact(receipt.tax + receipt.vat),
         "discount": owner.exact(receipt.discount),
@@ -75,6 +76,7 @@ def _line_items(receipt: Receipt, owner: Owner) -> Rows:
             "sku": position.sku,
             "title": position.title,
             "quantity": position.quantity,
+            "current_quantity": None,
             "price": owner.exact(position.price),
             "currency": owner.currency,
         }

@@ -192,6 +192,7 @@ def _order_node(order: SoldOrder, currency: str) -> Node:
         "cancelledAt": clock_text(order.cancelled_at),
         "closedAt": clock_text(order.closed_at),
         "currencyCode": currency,
+        "currentTotalPriceSet": money_bag(order.current_total, currency),
         "customer": order.customer,
         "displayFinancialStatus": order.financial,
         "displayFulfillmentStatus": order.fulfillment,
@@ -209,6 +210,7 @@ def _order_node(order: SoldOrder, currency: str) -> Node:
 
 def _line_node(line: SoldLine, currency: str) -> Node:
     return {
+        "currentQuantity": line.current,
         "id": f"gid://shopify/LineItem/{line.number}",
         "originalUnitPriceSet": money_bag(line.price, currency),
         "quantity": line.quantity,

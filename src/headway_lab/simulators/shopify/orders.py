@@ -22,6 +22,12 @@ class SoldLine:
     quantity: int
     price: Decimal
     variant: str | None
+    removed: int = 0
+
+    @property
+    def current(self) -> int:
+        """The pieces that an edit of the order left."""
+        return self.quantity - self.removed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +92,11 @@ class SoldOrder:
     def total(self) -> Decimal:
         """The amount to be paid."""
         return self.subtotal + self.shipping + self.tax
+
+    @property
+    def current_total(self) -> Decimal:
+        """The amount to be paid after edits, which leave the total as it was."""
+        return self.total - sum((line.price * line.removed for line in self.lines), Decimal(0))
 
     @property
     def got(self) -> Decimal:
@@ -155,12 +166,21 @@ class Orders:
         return self._put(order, now)
 
     def edit(
-        self, order_id: str, adds: Sequence[tuple[str, int]] = (), *, now: datetime
+        self,
+        order_id: str,
+        adds: Sequence[tuple[str, int]] = (),
+        *,
+        removes: Sequence[tuple[str, int]] = (),
+        now: datetime,
     ) -> SoldOrder:
-        """Add positions, or only touch the order as a new tag does."""
-        order = self.rows[int(order_id)]
-        lines = tuple(self._line(sku, quantity) for sku, quantity in adds)
-        return self._put(replace(order, lines=(*order.lines, *lines)), now)
+        """Add positions, remove pieces of them, or only touch the order as a new tag does."""
+        order, pieces = self.rows[int(order_id)], dict(removes)
+        added = tuple(self._line(sku, quantity) for sku, quantity in adds)
+        lines = tuple(
+            replace(line, removed=min(line.quantity, line.removed + pieces.get(line.sku, 0)))
+            for line in order.lines
+        )
+        return self._put(replace(order, lines=(*lines, *added)), now)
 
     def pay(self, order_id: str, *, now: datetime) -> SoldOrder:
         """Take the money that is still missing."""

@@ -367,10 +367,17 @@ class ShopifySimulator:
             now = at or self._second()
             return str(self._branches[shop].trade.orders.place(lines, now=now, **details).number)
 
-    def edit_order(self, shop: str, order: str, adds: Sequence[tuple[str, int]] = ()) -> None:
-        """Add positions to an order, or only touch it."""
+    def edit_order(
+        self,
+        shop: str,
+        order: str,
+        adds: Sequence[tuple[str, int]] = (),
+        removes: Sequence[tuple[str, int]] = (),
+    ) -> None:
+        """Add positions to an order, remove pieces by SKU, or only touch it."""
         with self._lock:
-            self._branches[shop].trade.orders.edit(order, adds, now=self._second())
+            orders = self._branches[shop].trade.orders
+            orders.edit(order, adds, removes=removes, now=self._second())
 
     def pay(self, shop: str, order: str) -> None:
         """Take the money that is still missing."""

@@ -47,6 +47,7 @@ def _order(order: SoldOrder, currency: str) -> Row:
         "is_open": False,
         "currency": currency,
         "total": order.total,
+        "current_total": order.current_total,
         "subtotal": order.subtotal,
         "shipping": order.shipping,
         "tax": order.tax,
@@ -65,6 +66,7 @@ def _parts(order: SoldOrder, currency: str) -> Mapping[str, dict[str, Row]]:
             "sku": line.sku,
             "title": line.title,
             "quantity": line.quantity,
+            "current_quantity": line.current,
             "price": line.price,
             "currency": currency,
         }
