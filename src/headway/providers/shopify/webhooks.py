@@ -24,7 +24,8 @@ TOPICS: Mapping[str, tuple[DataKind, tuple[str, ...]]] = {
     "refunds": (DataKind.ORDERS, ("order_id",)),
     "fulfillments": (DataKind.ORDERS, ("order_id",)),
     "products": (DataKind.LISTINGS, ("id",)),
-    "customers": (DataKind.CUSTOMERS, ("id",)),
+    # After a merge, the customer that is gone: the one that is left has changed, and is listed.
+    "customers": (DataKind.CUSTOMERS, ("id", "admin_graphql_api_customer_deleted_id")),
 }
 # The three topics that every public app must accept.
 PRIVACY: Mapping[str, WebhookEffect] = {

@@ -144,6 +144,8 @@ def _write_gone(
         connection.execute(sql.GONE_ORDERS, {**owner, "ids": missing})
     if missing and kind is DataKind.LISTINGS:
         connection.execute(sql.GONE_LISTINGS, {**owner, "ids": missing})
+    if missing and kind is DataKind.CUSTOMERS:
+        connection.execute(sql.GONE_CUSTOMERS, {**owner, "ids": missing})
     if step.gone_since is not None:
         # The worker that began the run and the one that read a listing may have different clocks.
         since = step.gone_since - CLOCKS_APART_MAX

@@ -177,6 +177,11 @@ GONE_LISTINGS = """
 UPDATE listings SET state = 'removed', updated_at = %(now)s
 WHERE account_id = %(account_id)s AND external_id = ANY(%(ids)s) AND state <> 'removed'
 """
+# Merged into another customer, or deleted: whose name and mail it was must not stay.
+GONE_CUSTOMERS = """
+UPDATE customers SET name = '', email = '', updated_at = %(now)s
+WHERE account_id = %(account_id)s AND external_id = ANY(%(ids)s) AND (name <> '' OR email <> '')
+"""
 REMOVED = """
 UPDATE listings SET state = 'removed', updated_at = %(now)s
 WHERE account_id = %(account_id)s AND checked_at < %(since)s AND state <> 'removed'

@@ -45,6 +45,11 @@ class Customers:
         self.rows[own] = replace(self.rows[own], **changes)
         return self.touch(own, now)
 
+    def delete(self, number: int) -> None:
+        """Remove a customer: reads by id and lists no longer show it."""
+        del self.rows[number]
+        self.by_change.drop(number)
+
     def touch(self, number: int, now: datetime) -> ShopCustomer:
         """Mark a customer as changed, as a new order does."""
         self.rows[number] = replace(self.rows[number], updated_at=now)

@@ -257,6 +257,12 @@ class Orders:
         self.by_change.drop(int(order_id))
         self.by_creation.drop(int(order_id))
 
+    def reassign(self, customer: int, kept: int, *, now: datetime) -> None:
+        """Give the orders of one customer to another."""
+        for order in list(self.rows.values()):
+            if order.customer == customer:
+                self._put(replace(order, customer=kept), now)
+
     def _put(self, order: SoldOrder, now: datetime) -> SoldOrder:
         self.rows[order.number] = replace(order, updated_at=now)
         self.by_change.put(order.number, now)

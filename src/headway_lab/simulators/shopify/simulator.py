@@ -417,6 +417,20 @@ class ShopifySimulator:
             customers = self._branches[shop].trade.customers
             customers.edit(customer, now=self._second(), **changes)
 
+    def merge_customers(self, shop: str, kept: str, deleted: str) -> Delivery:
+        """Merge a customer into another; return the webhook, which names no plain `id`."""
+        with self._lock:
+            trade, now = self._branches[shop].trade, self._second()
+            trade.orders.reassign(int(deleted), int(kept), now=now)
+            trade.customers.touch(int(kept), now)
+            trade.customers.delete(int(deleted))
+            ids = {"kept": kept, "deleted": deleted}
+            names = {
+                f"admin_graphql_api_customer_{which}_id": f"gid://shopify/Customer/{own}"
+                for which, own in ids.items()
+            }
+            return self._deliver("customers/merge", {**names, "status": "completed"}, shop)
+
     def edit_product(self, shop: str, sku: str, **changes: Any) -> None:  # noqa: ANN401
         """Change the own fields of a SKU's product: title, status."""
         with self._lock:
@@ -437,13 +451,16 @@ class ShopifySimulator:
         """Write the webhook of an order, product or customer, by its number, and sign it."""
         with self._lock:
             name = "order_id" if topic.startswith(("refunds/", "fulfillments/")) else "id"
-            return deliver(
-                topic,
-                {name: int(order)},
-                shop=shop,
-                webhook_id=f"{self._generator.getrandbits(128):032x}",
-                secret=self._app.client_secret,
-            )
+            return self._deliver(topic, {name: int(order)}, shop)
+
+    def _deliver(self, topic: str, body: Mapping[str, Any], shop: str) -> Delivery:
+        return deliver(
+            topic,
+            body,
+            shop=shop,
+            webhook_id=f"{self._generator.getrandbits(128):032x}",
+            secret=self._app.client_secret,
+        )
 
     def consent(self, shop: str, state: str) -> dict[str, str]:
         """Let the merchant agree to our scopes; return the signed query of the redirect."""
