@@ -155,10 +155,14 @@ def make_shops(
     sellers: tuple[str, ...] = ("acme",),
     faults: ShopFaultPlan | None = None,
     refresh: str | None = None,
+    search_lag_s: float = 10.0,
     **settings: Any,
 ) -> Shops:
     """Open a shop for each seller, connected, with nothing in it."""
-    setups = [ShopSetup(domain=f"{seller}.myshopify.com", locations=PLACES) for seller in sellers]
+    setups = [
+        ShopSetup(domain=f"{seller}.myshopify.com", locations=PLACES, search_lag_s=search_lag_s)
+        for seller in sellers
+    ]
     simulator = ShopifySimulator(clock, shops=setups, faults=faults, seed=1)
     chosen = Settings(
         shopify_url="http://shop.test/{shop}",

@@ -142,6 +142,22 @@ def test_a_part_is_published_once_however_often_the_answer_is_lost(
     assert shops.shown("N-1").quantities == dict.fromkeys(PLACES, 0) | {"Dallas Central": 4}
 
 
+def test_a_part_whose_making_was_not_answered_is_found_though_the_search_lags(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    faults = ShopFaultPlan(3, rates={"lost-reply": 0.3})
+    shops = make_shops(pool, clock, tmp_path, faults=faults, search_lag_s=3600)
+    for number in range(8):
+        stage(shops, f"N-{number}")
+    shops.drive(
+        shops.push(),
+        until=lambda: shops.ask("SELECT DISTINCT status FROM product_staging") == [("published",)],
+    )
+    assert faults.injected["lost-reply"] > 0
+    assert shops.simulator.calls["productSet"] == 8
+    assert shops.simulator.double_writes() == []
+
+
 def test_a_part_the_merchant_already_has_is_adopted_not_made_again(shops: Shops) -> None:
     shops.simulator.seed_product(
         shops.domain("acme"), "N-1", price=Decimal("11.00"), quantities={"Dallas Central": 1}

@@ -11,6 +11,7 @@ from psycopg_pool import ConnectionPool
 
 from headway.clock import Clock, ScaledClock
 from headway.core.catalog.listings import SellerId, Sku
+from headway.core.catalog.push_planning import CALL_POINTS, FIND_MAX, LEVEL_POINTS, READ_POINTS
 from headway.core.catalog.storefront import (
     Creation,
     Gid,
@@ -30,6 +31,7 @@ from headway.errors import (
     UnauthorizedError,
     UnreadableError,
 )
+from headway.providers.shopify import queries
 from headway.providers.shopify.bulk import price_lines
 from headway.providers.shopify.storefront import (
     ShopAccess,
@@ -40,6 +42,7 @@ from headway.providers.shopify.storefront import (
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.shopify.faults import ShopFaultPlan
+from headway_lab.simulators.shopify.schema import Operation, read_document
 from headway_lab.simulators.shopify.shop import ShopIds, ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 from headway_lab.simulators.transport import SimTransport, serve
@@ -393,3 +396,12 @@ def test_a_shop_that_fell_forward_leaves_a_write_open(pool: ConnectionPool) -> N
     with contextlib.closing(shop), pytest.raises(UnreadableError, match=r"2026-07.*upgrade"):
         shop.set_prices([price(ids, "11.00")])
     assert shops.shown(DOMAIN, "A").price == Decimal("11.00"), "it was done all the same"
+
+
+@pytest.mark.parametrize("levels", (1, 2, 3, 5, 10, 20, 50, 100, 250))
+def test_a_search_costs_no_more_than_a_push_reserves(levels: int) -> None:
+    most = max(1, min(FIND_MAX, CALL_POINTS // (2 * (READ_POINTS + LEVEL_POINTS * levels))))
+    document = queries.find([f"S{number}" for number in range(most)], levels=levels)
+    operation = read_document(document.text)
+    assert isinstance(operation, Operation)
+    assert operation.cost(document.variables) <= CALL_POINTS

@@ -9,6 +9,7 @@ from decimal import Decimal
 from html import escape
 from typing import Any
 
+from headway.core.catalog.intake import handle_of
 from headway.core.catalog.storefront import Creation, Gid, PriceWrite, StatusWrite, StockWrite
 
 PAGE_MAX = 250
@@ -36,13 +37,12 @@ query Locations($first: Int!) {
   locations(first: $first, includeLegacy: true) { nodes { id name } pageInfo { hasNextPage } }
 }
 """
-FIND = f"""
-query Find($first: Int!, $search: String!, $levels: Int!) {{
-  productVariants(first: $first, query: $search) {{
-    nodes {{ ...Seen }} pageInfo {{ hasNextPage }}
-  }}
-}}
-{SEEN}"""
+FIND = """  productVariants(first: $first, query: $search) {
+    nodes { ...Seen } pageInfo { hasNextPage }
+  }"""
+BY_HANDLE = """  {name}: productByIdentifier(identifier: ${name}) {{
+    variants(first: 1) {{ nodes {{ ...Seen }} }}
+  }}"""
 READ = f"""
 query Read($ids: [ID!]!, $levels: Int!) {{ nodes(ids: $ids) {{ ...Seen }} }}
 {SEEN}"""
@@ -88,13 +88,18 @@ def locations() -> Document:
 def find(shop_skus: Sequence[str], *, levels: int) -> Document:
     """Return the search by SKU, with the longest page that one call may cost.
 
-    A few words of a SKU are enough for a hit, so the exact one may be far down.
+    A few words of a SKU are enough for a hit, so the exact one may be far down. The search lags
+    behind writes, so what headway may have made just now is looked up by its handle as well.
     """
     search = " OR ".join(f"sku:{_quoted(sku)}" for sku in shop_skus)
     fitting = SEARCH_POINTS // (VARIANT_POINTS + LEVEL_POINTS * levels)
     first = max(len(shop_skus) + 1, min(PAGE_MAX, fitting))
-    variables = {"first": first, "search": search, "levels": _page(levels)}
-    return Document(text=FIND, variables=variables)
+    handles = {f"h{at}": {"handle": handle_of(sku)} for at, sku in enumerate(shop_skus)}
+    heads = ", ".join(f"${name}: ProductIdentifierInput!" for name in handles)
+    lines = [FIND, *(BY_HANDLE.format(name=name) for name in handles)]
+    head = f"query Find($first: Int!, $search: String!, $levels: Int!, {heads}) {{"
+    variables = {"first": first, "search": search, "levels": _page(levels), **handles}
+    return Document(text="\n".join([head, *lines, "}", SEEN]), variables=variables)
 
 
 def read(variants: Sequence[Gid], *, levels: int) -> Document:

@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from headway_lab.simulators.shopify.index import Index
@@ -34,6 +34,8 @@ class ShopSetup:
     capacity: float = 2000.0
     restore_per_s: float = 100.0
     scopes: Sequence[str] = SCOPES
+    # How long a search by SKU does not know of a variant that was made by the API.
+    search_lag_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +119,7 @@ class SimulatedShop:
     ) -> None:
         self.setup = setup
         self._now = now
+        self._hidden: dict[str, datetime] = {}
         self.by_change = Index()
         self._numbers = numbers
         self.id = self.new_id("Shop")
@@ -151,12 +154,15 @@ class SimulatedShop:
 
     def by_words(self, text: str) -> dict[str, None]:
         """Return the ids of the variants whose SKU contains all words of the text, in any order."""
+        self._hidden = {own: until for own, until in self._hidden.items() if until > self._now()}
         sets = [self._words.get(word, {}) for word in WORD.findall(text.lower())]
         if not sets:
             return {}
         smallest = min(sets, key=len)
         return {
-            match_id: None for match_id in smallest if all(match_id in others for others in sets)
+            match_id: None
+            for match_id in smallest
+            if match_id not in self._hidden and all(match_id in others for others in sets)
         }
 
     def level(self, item: str, location: str) -> Level | None:
@@ -190,6 +196,10 @@ class SimulatedShop:
         self.products[product.id] = product
         self._handles[product.handle] = product.id
         self._touch(product.id)
+
+    def hide_from_search(self, variant_id: str) -> None:
+        """Let searches find a new variant only after the lag of the shop's index."""
+        self._hidden[variant_id] = self._now() + timedelta(seconds=self.setup.search_lag_s)
 
     def put_variant(self, variant: ShopVariant) -> None:
         """Add or replace a variant."""

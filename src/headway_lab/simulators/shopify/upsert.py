@@ -146,6 +146,7 @@ def _set_variants(
         kept.append(new.id)
         facets += variant_facets(base, new)
         if old is None:
+            shop.hide_from_search(new.id)
             facets.append(("variant", new.id, None, None, new.sku))
         facets += _set_stock(shop_request, new, row, is_new=old is None)
     for gone in (variant for variant in product.variants if variant not in kept):
