@@ -343,6 +343,16 @@ def test_every_item_gets_exactly_one_answer_whatever_the_errors_name() -> None:
         assert WriteVerdict.DONE not in {result.verdict for result in results}
 
 
+def test_a_reason_names_its_field_and_the_error_with_a_code_wins() -> None:
+    long = "is too long (maximum is 255 characters)"
+    vague = ShopUserError(code="", message="is invalid", field=("input", "title"))
+    exact = ShopUserError(code="TOO_LONG", message=long, field=("input", "title"))
+    [result] = share([vague, exact], 1)
+    assert result.reason == f"input.title: {long}"
+    [plain] = share([ShopUserError(code="", message="Title can't be blank", field=("title",))], 1)
+    assert plain.reason == "Title can't be blank"
+
+
 def test_a_line_of_a_bulk_file_that_makes_no_sense_leaves_its_item_to_be_sent_again() -> None:
     good = b'{"data":{"productVariantsBulkUpdate":{"userErrors":[]}},"__lineNumber":0}'
     assert bulk.read_results([good], PRICES)[0].verdict is WriteVerdict.DONE

@@ -288,7 +288,8 @@ def test_an_error_that_names_nobody_splits_a_shipment_and_refuses_a_single_one(
         assert verdicts(shop.set_stock([stock(1), stock(2)], key="k")) == ["again", "again"]
         script.answer({"inventorySetQuantities": errors(("INVALID_REASON", field))})
         [alone] = shop.set_stock([stock(1)], key="k")
-        assert alone == WriteResult(verdict=WriteVerdict.REFUSED, reason="says INVALID_REASON")
+        reason = f"{'input.quantities.99: ' if '99' in (field or ()) else ''}says INVALID_REASON"
+        assert alone == WriteResult(verdict=WriteVerdict.REFUSED, reason=reason)
 
 
 @pytest.mark.parametrize("at_top", (False, True))
@@ -322,7 +323,8 @@ def test_an_activation_reports_when_another_quantity_was_kept(
     ):
         fault = {"field": field, "message": message}
         script.answer({"inventoryActivate": {"inventoryLevel": None, "userErrors": [fault]}})
-        assert shop.activate(stock(1), key="k") == WriteResult(verdict=verdict, reason=message)
+        reason = f"available: {message}" if field == ["available"] else message
+        assert shop.activate(stock(1), key="k") == WriteResult(verdict=verdict, reason=reason)
 
 
 def test_prices_are_answered_in_the_order_in_which_they_were_given(
@@ -353,7 +355,7 @@ def test_statuses_are_answered_one_by_one_also_without_a_code(
     script.answer({"s0": {"userErrors": []}, "s1": gone, "s2": bad})
     results = shop.set_status([status(1), status(2), status(3)])
     assert verdicts(results) == ["done", "unknown", "refused"]
-    assert results[2].reason.startswith("Is not allowed!")
+    assert results[2].reason.startswith("status: Is not allowed!")
     assert len(results[2].reason) <= 200
 
 

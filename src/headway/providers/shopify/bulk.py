@@ -215,7 +215,7 @@ def split_lines(chunks: Iterable[bytes]) -> Iterable[bytes]:
 
 def _refuse(faults: Sequence[ShopUserError]) -> None:
     if faults:
-        raise PermanentError(f"no bulk operation: {faults[0].message}", provider=PROVIDER)
+        raise PermanentError(f"no bulk operation: {faults[0].reason}", provider=PROVIDER)
 
 
 def _json_object(line: bytes) -> dict[str, Any]:

@@ -164,24 +164,24 @@ def read_found(reply: ShopReply, requested: Sequence[str]) -> FoundVariants:
     """Return the variants that have exactly one of these SKUs, by search or by their handle."""
     page = read_model(PROVIDER, ShopifyList, reply.whole("productVariants"))
     variants: dict[str, list[Shown]] = {}
-    by_id = {node.get("id"): node for node in page.nodes if isinstance(node, dict)}
-    by_id |= {node.get("id"): node for node in _by_handle(reply, len(requested))}
-    for node in by_id.values():
-        if node.get("sku") in requested:
-            variants.setdefault(node["sku"], []).append(_read_variant(node))
+    for node in [*page.nodes, *_by_handle(reply, len(requested))]:
+        if isinstance(node, dict) and node.get("sku") in requested:
+            variant, known = _read_variant(node), variants.setdefault(node["sku"], [])
+            if variant.ids not in [other.ids for other in known]:
+                known.append(variant)
     missed = frozenset(requested) - variants.keys()
     return FoundVariants(
         shown=variants, unsure=missed if page.page_info.has_next_page else frozenset()
     )
 
 
-def _by_handle(reply: ShopReply, count: int) -> Iterator[dict[str, Any]]:
+def _by_handle(reply: ShopReply, count: int) -> Iterator[object]:
     """Yield the first variants of products that were found by the handles that we give."""
     for at in range(count):
         product = reply.data.get(f"h{at}")
         variants = product.get("variants") if isinstance(product, dict) else None
         nodes = variants.get("nodes") if isinstance(variants, dict) else None
-        yield from (node for node in nodes or () if isinstance(node, dict))
+        yield from nodes if isinstance(nodes, list) else ()
 
 
 def read_nodes(reply: ShopReply, requested: Sequence[Gid]) -> list[Shown | None]:

@@ -63,6 +63,15 @@ class ShopUserError:
         is_inside = len(self.field) > 1 and not self.field[-1].isdigit()
         return self.code == "ACCESS_DENIED" and is_inside
 
+    @property
+    def reason(self) -> str:
+        """The message, with the path of its field unless it names that itself."""
+        names = [part for part in self.field if not part.isdigit()]
+        last = names[-1].removesuffix("Id").lower() if names else ""
+        if last in self.message.replace(" ", "").lower():
+            return self.message
+        return excerpt(f"{'.'.join(self.field)}: {self.message}".encode(errors="replace"))
+
     def index(self, count: int) -> int | None:
         """Return which of so many items it names, if it names one."""
         numbers = [int(part) for part in self.field if part.isascii() and part.isdigit()]
@@ -157,7 +166,7 @@ class ShopReply:
                 )
 
     def _lacks(self, name: str) -> NoReturn:
-        answers = self.faults[0].message if self.faults else "and no error"
+        answers = self.faults[0].reason if self.faults else "and no error"
         unreadable(f"no usable {name}: {answers}")
 
 
@@ -199,6 +208,8 @@ def share(faults: Sequence[ShopUserError], count: int) -> list[WriteResult]:
     if not faults:
         return [WriteResult(verdict=WriteVerdict.DONE)] * count
     named: dict[int, WriteResult] = {}
+    # Of two errors about an item, the one with a code says more.
+    faults = sorted(faults, key=lambda fault: not fault.code)
     for fault in faults:
         _raise_idempotency(fault)
         index = fault.index(count)
@@ -207,8 +218,8 @@ def share(faults: Sequence[ShopUserError], count: int) -> list[WriteResult]:
         else:
             places = [] if index is None else [index]
         for place in places:
-            named.setdefault(place, WriteResult(verdict=fault.verdict, reason=fault.message))
-    why = "another item of the same call was at fault" if named else faults[0].message
+            named.setdefault(place, WriteResult(verdict=fault.verdict, reason=fault.reason))
+    why = "another item of the same call was at fault" if named else faults[0].reason
     others = WriteResult(verdict=WriteVerdict.AGAIN, reason=f"not done: {why}")
     return [named.get(place, others) for place in range(count)]
 
