@@ -18,8 +18,10 @@ HeadwayError
 │   │   ├── UnreadableError        the reply does not have the documented form
 │   │   │   └── TooLargeError      the reply is larger than we read; ask for less
 │   │   ├── AppRefusedError        our app's credentials are refused or missing; fix the settings
+│   │   ├── SuspendedError         the account is frozen or locked; it waits until its owner acts
+│   │   ├── MovedError             the shop has another address; follow it, then try again
 │   │   └── ThrottledError         rate limited; retry_after_s is what the provider asked for
-│   ├── UnauthorizedError          the credential is refused; refresh it, then try again
+│   ├── UnauthorizedError          this very token is refused, unmistakably; refresh it, try again
 │   └── PermanentError             4xx: this request will never be accepted
 │       └── RequestRefusedError    whatever its rows: no scope, or an unknown filter
 └── InvariantError                 a bug; logged, alerted, never retried
@@ -137,6 +139,18 @@ class AppRefusedError(TransientError):
     ended = "app_refused"
 
 
+class SuspendedError(TransientError):
+    """The platform has suspended this account or shop; it waits until its owner has acted."""
+
+    ended = "suspended"
+
+
+class MovedError(TransientError):
+    """The shop has another address; the next token request follows it."""
+
+    ended = "moved"
+
+
 class ThrottledError(TransientError):
     """The provider asked us to wait."""
 
@@ -150,7 +164,10 @@ class ThrottledError(TransientError):
 
 
 class UnauthorizedError(ProviderError):
-    """The credential was refused; refresh it, then try again."""
+    """This very token is refused, unmistakably; refresh it, then try again.
+
+    A page, a 403 or an error of unknown meaning is a TransientError: it says nothing of a token.
+    """
 
     ended = "unauthorized"
 

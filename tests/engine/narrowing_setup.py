@@ -26,6 +26,7 @@ from headway.providers.shopify.platform import ShopifyPlatform
 from headway.providers.tokens import store_tokens, token_key
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
+from headway.store.accounts.troubles import AccountTroubles
 from headway.store.limits.error_share import ErrorShare
 from headway_lab.platforms import ETSY, PRINTIFY, SHOPIFY
 from headway_lab.simulators.etsy.simulator import EtsySimulator
@@ -148,6 +149,7 @@ def _worker(pulls: Pulls, open_platform: Callable[[Account], Platform]) -> Pull:
         limiter=rows.limiter,
         jobs=rows.jobs,
         breakers=pulls.breakers,
+        troubles=AccountTroubles(rows.pool),
         errors=ErrorShare(rows.pool),
         open_platform=open_platform,
         paginator_of=paginator_of,

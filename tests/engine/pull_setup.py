@@ -16,6 +16,7 @@ from headway.core.catalog.listings import Done, Wait
 from headway.core.catalog.storefront import Cost
 from headway.core.limits.transitions import Bucket, Observation, Resource
 from headway.engine.pull import Pull, PullRule
+from headway.store.accounts.troubles import AccountTroubles
 from headway.store.limits.breakers import Breakers
 from headway.store.limits.error_share import ErrorShare
 from headway_lab.platforms import ETSY, PLATFORMS, PRINTIFY
@@ -156,6 +157,7 @@ class Pulls:
             limiter=rows.limiter,
             jobs=rows.jobs,
             breakers=self.breakers,
+            troubles=AccountTroubles(rows.pool),
             errors=ErrorShare(rows.pool),
             open_platform=self.script.open,
             paginator_of=lambda _job: self.walk,

@@ -305,6 +305,9 @@ def test_a_shop_that_refuses_us_meanwhile_goes_on_when_it_is_connected_again(
     token = tokens._static
     tokens.revoke()
     status = "SELECT status FROM connected_accounts"
+    earlier = shops.clock.now() - timedelta(hours=1)  # the last of several refusals
+    refused = "UPDATE connected_accounts SET refusals = 2, refused_since = %s, refused_at = %s"
+    shops.ask(refused, earlier, earlier)
     shops.drive(push, until=lambda: shops.one(status) == "disconnected")
     tokens._static = token
     store_tokens(
@@ -316,7 +319,7 @@ def test_a_shop_that_refuses_us_meanwhile_goes_on_when_it_is_connected_again(
         refresh=None,
         expires_at=None,
     )
-    shops.ask("UPDATE connected_accounts SET status = 'connected'")
+    shops.ask("UPDATE connected_accounts SET status = 'connected', wait_until = NULL")
     finish(shops, push)
     assert len(operations(shops)) == 1
     check_once(shops)

@@ -11,11 +11,11 @@ from tests.store.accounts.job_fixtures import DAY_KEY, MINUTE, RULE
 
 from headway.core.accounts.jobs import JobType
 from headway.core.accounts.pagination import RUN, SINCE, Page
+from headway.core.accounts.refusals import SPAN_MIN
 from headway.core.catalog.listings import CLOCKS_APART_MAX, Done, Wait
 from headway.core.limits.transitions import Observation
 from headway.errors import (
     ConfigError,
-    PermanentError,
     ProviderError,
     ThrottledError,
     TimedOutError,
@@ -245,12 +245,13 @@ def test_a_job_that_fails_alone_waits_longer_each_time_and_dies_with_a_notice(
     job_id = pulls.rows.add("a")
     waits = []
     for _ in range(5):
-        pulls.script.answers = [error(PermanentError, status=400)]
-        pulls.drive("refused", steps=2000)
+        pulls.script.answers = [KeyError("only in this job")]
+        pulls.drive("a bug", steps=2000)
         at = row(pulls, job_id, "next_run_at")
         waits.append(at and round((at - pulls.rows.clock.now()) / MINUTE))
     assert waits == [2, 4, 8, 16, None]
-    assert row(pulls, job_id, "status, last_error") == ("dead", "the platform refused")
+    assert row(pulls, job_id, "status, revive_at") == ("dead", None)
+    assert "a bug, please report it: KeyError" in row(pulls, job_id, "last_error")
     assert pulls.rows.one("SELECT topic, user_id FROM notices") == ("job_dead", "a")
     assert pulls.breakers.load("etsy").failures == 0
     assert pulls.events() == ["job_failed"] * 4 + ["job_dead"]
@@ -278,13 +279,17 @@ def test_a_refused_token_is_refreshed_once_and_then_the_account_is_disconnected(
         pulls.script.dead_tokens.add("a-etsy")
         raise refused
 
-    pulls.script.answers = [refuse, refuse, refuse]
-    pulls.drive("disconnected")
+    pulls.script.answers = [refuse] * 5
+    pulls.drive("(refusal 1)")
     assert (pulls.script.refreshes, len(pulls.script.asks)) == (1, 2)
+    refused_at = pulls.rows.clock.now()
+    pulls.drive("disconnected", steps=500)
+    assert pulls.rows.clock.now() - refused_at >= SPAN_MIN
+    assert (pulls.script.refreshes, len(pulls.script.asks)) == (4, 5)
     assert row(pulls, job_id, "status") == "cancelled"
     assert pulls.rows.one("SELECT status FROM connected_accounts") == "disconnected"
     assert pulls.rows.one("SELECT topic FROM notices") == "account_disconnected"
-    assert pulls.rows.day() == (3, 0)
+    assert pulls.rows.day() == (9, 0)
     assert pulls.rows.claim() is None
 
 
@@ -307,7 +312,9 @@ def test_a_refused_refresh_disconnects_and_one_that_fails_does_not(pulls: Pulls)
     pulls.drive("refused")
     assert pulls.rows.one("SELECT status FROM connected_accounts") == "connected"
     pulls.script.refresh_error = error(UnauthorizedError, status=400)
-    pulls.drive("disconnected")
+    pulls.drive("(refusal 1)")
+    assert pulls.rows.one("SELECT status FROM connected_accounts") == "connected"
+    pulls.drive("disconnected", steps=500)
     assert pulls.rows.one("SELECT status FROM connected_accounts") == "disconnected"
 
 

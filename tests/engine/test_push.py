@@ -8,8 +8,11 @@ import pytest
 from psycopg_pool import ConnectionPool
 from tests.engine.shop_setup import PLACES, Shops, make_shops, wanted
 
+from headway.core.accounts.refusals import SPAN_MIN
 from headway_lab.simulators.shopify.faults import ShopFaultPlan
 from headway_lab.virtual_clock import VirtualClock
+
+REFUSALS = "SELECT refusals FROM connected_accounts"
 
 
 @pytest.fixture
@@ -253,7 +256,11 @@ def test_a_dead_grant_disconnects_the_shop_and_says_what_to_do(
     shops.list("A-1")
     shops.want("A-1", wanted("12.00", 5))
     status = "SELECT status FROM connected_accounts"
-    shops.drive(shops.push(), until=lambda: shops.one(status) == "disconnected")
+    shops.drive(shops.push(), until=lambda: shops.one(REFUSALS) == 1)
+    refused_at = clock.now()
+    assert shops.one("SELECT wait_until FROM connected_accounts") > refused_at
+    shops.drive(shops.push(), until=lambda: shops.one(status) == "disconnected", steps=2000)
+    assert clock.now() - refused_at >= SPAN_MIN
     reason = shops.one("SELECT reason FROM connected_accounts")
     assert "headway connect" in reason
     assert "no-longer-good" not in reason
@@ -269,11 +276,10 @@ def test_a_shop_that_sells_in_other_money_is_never_written(
     shops = make_shops(pool, clock, tmp_path, currency="EUR")
     shops.list("A-1")
     shops.want("A-1", {**wanted("12.00", 5), "currency": "EUR"})
-    status = "SELECT status FROM connected_accounts"
-    shops.drive(shops.push(), until=lambda: shops.one(status) == "disconnected")
-    assert "sells in USD and prices are made in EUR" in shops.one(
-        "SELECT reason FROM connected_accounts"
-    )
+    waits = "SELECT wait_reason FROM connected_accounts"
+    shops.drive(shops.push(), until=lambda: shops.one(waits) != "")
+    assert "sells in USD and prices are made in EUR" in shops.one(waits)
+    assert shops.one("SELECT status FROM connected_accounts") == "connected"
     assert shops.simulator.effects == []
 
 

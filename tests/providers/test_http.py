@@ -195,12 +195,13 @@ def test_a_first_byte_that_would_leave_late_stays_here(clock: VirtualClock) -> N
     (
         (301, UnreadableError),
         (400, PermanentError),
-        (401, UnauthorizedError),
-        (403, UnauthorizedError),
+        (401, TransientError),
+        (403, TransientError),
         (404, PermanentError),
         (408, TransientError),
         (422, PermanentError),
         (429, ThrottledError),
+        (430, ThrottledError),
         (500, TransientError),
         (503, TransientError),
     ),
@@ -218,6 +219,20 @@ def test_a_status_has_one_meaning(status: int, error: type[ProviderError]) -> No
     with pytest.raises(error) as hidden:
         check_status(answer, provider="test", shows_body=False)
     assert "why" not in str(hidden.value)
+
+
+@pytest.mark.parametrize("status", (400, 401, 403, 404, 422))
+def test_a_page_says_nothing_of_a_token_or_a_request(status: int) -> None:
+    answer = HttpResponse(status=status, headers=httpx.Headers(), body=b"\n<!DOCTYPE html><p>No")
+    with pytest.raises(TransientError) as raised:
+        check_status(answer, provider="test", shows_body=True)
+    assert type(raised.value) is TransientError
+
+
+def test_only_the_api_itself_refuses_a_token() -> None:
+    answer = HttpResponse(status=401, headers=httpx.Headers(), body=b'{"error": "no"}')
+    with pytest.raises(UnauthorizedError):
+        check_status(answer, provider="test", shows_body=True)
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_the_token_of_a_custom_app_never_dies(
     assert worker.locations() == {}
 
 
-def test_a_custom_token_that_is_refused_is_dead_for_all_and_needs_a_person(
+def test_a_custom_token_that_is_refused_is_kept_and_tried_again(
     endpoint: TokenServer, worker: ShopifyStorefront
 ) -> None:
     endpoint.connect(lasts=None)
@@ -133,8 +133,10 @@ def test_a_custom_token_that_is_refused_is_dead_for_all_and_needs_a_person(
     assert "access-0000" not in str(raised.value)
     with contextlib.closing(endpoint.worker()) as other:
         assert not other.needs_token()
-        with pytest.raises(UnauthorizedError, match="no usable access token"):
+        with pytest.raises(UnauthorizedError, match="refuses the access token"):
             other.locations()
+        endpoint.access = "access-0000"
+        assert other.locations() == {}
 
 
 def test_a_token_is_refreshed_shortly_before_it_dies(
@@ -241,25 +243,25 @@ def test_a_lost_reply_is_asked_for_again_with_the_same_token(
 
 
 @pytest.mark.parametrize("status", (400, 401))
-def test_a_refused_refresh_needs_a_person_and_is_not_tried_twice(
+def test_a_refused_refresh_is_tried_again_until_the_connection_ends(
     endpoint: TokenServer, worker: ShopifyStorefront, status: int
 ) -> None:
     endpoint.connect(lasts=timedelta(0))
     endpoint.spoil = json_reply({"error": "invalid_grant"}, status=status)
     with pytest.raises(UnauthorizedError, match="headway connect"):
         worker.refresh_token()
-    assert not worker.needs_token()
-    assert not worker.refresh_token()
+    assert worker.needs_token(), "one refusal may be a mistake"
     endpoint.spoil = None
-    endpoint.connect()
+    assert worker.refresh_token()
     assert worker.locations() == {}
 
 
+@pytest.mark.parametrize("error", ("invalid_request", "application_cannot_be_found"))
 def test_a_wrong_app_secret_is_ours_to_mend_and_costs_no_grant(
-    endpoint: TokenServer, worker: ShopifyStorefront
+    endpoint: TokenServer, worker: ShopifyStorefront, error: str
 ) -> None:
     endpoint.connect(lasts=timedelta(0))
-    endpoint.spoil = json_reply({"error": "invalid_client"}, status=401)
+    endpoint.spoil = json_reply({"error": error}, status=400)
     with pytest.raises(AppRefusedError, match="HEADWAY_SHOPIFY_CLIENT_ID"):
         worker.refresh_token()
     endpoint.spoil = None

@@ -50,6 +50,7 @@ from headway.providers.registry import main_storefront, platform_role, platforms
 from headway.store.access.isolation import TenantPool
 from headway.store.accounts.jobs import Jobs
 from headway.store.accounts.status import AccountQueries
+from headway.store.accounts.troubles import AccountTroubles
 from headway.store.accounts.webhooks import Webhooks
 from headway.store.catalog.bulk import Bulks
 from headway.store.catalog.history_months import HistoryMonths
@@ -93,6 +94,7 @@ class App:
     freshness: FreshnessSamples
     pauses: Pauses
     breakers: Breakers
+    troubles: AccountTroubles
     webhooks: Webhooks
     consents: Mapping[PlatformName, Callable[[], OAuthClient]]
     supplier: SupplierName
@@ -133,18 +135,19 @@ class App:
     def push(self, owner: str, *, only: str | None = None) -> Push:
         """Make a worker's push, for all shops or for one."""
         limiter = self.observed_limiter(Verb.PUSH)
-        opened: dict[str, Storefront] = {}
+        opened: dict[tuple[str, str], Storefront] = {}
 
         def open_shop(shop: Shop) -> Storefront:
             limiter.seller = shop.user_id
-            if shop.id not in opened:
+            key = shop.id, shop.domain
+            if key not in opened:
                 storefront = self.new_storefront(shop)
                 limit = providers.shop_limit(
                     self.settings, shop.domain, restore_per_s=self.shop_restore_per_s
                 )
                 self.limiter.know(replace(limit, key=storefront.limit_key))
-                opened[shop.id] = storefront
-            return opened[shop.id]
+                opened[key] = storefront
+            return opened[key]
 
         bulk = BulkPush(
             clock=self.clock,
@@ -158,6 +161,7 @@ class App:
             limiter=limiter,
             pushes=self.pushes,
             breakers=self.breakers,
+            troubles=self.troubles,
             open_shop=open_shop,
             handle=handle_of,
             rule=self.push_rule,
@@ -170,26 +174,28 @@ class App:
     def pull(self, owner: str, *, only: PlatformName | None = None) -> Pull:
         """Make a worker's pull, for all platforms or for one."""
         limiter = self.observed_limiter(Verb.PULL)
-        opened: dict[str, Platform] = {}
+        opened: dict[tuple[str, str], Platform] = {}
 
         def open_platform(account: Account) -> Platform:
             limiter.seller = account.user_id
-            if account.id not in opened:
+            key = account.id, account.shop
+            if key not in opened:
                 if len(opened) >= OPENED_MAX:
                     opened.pop(next(iter(opened)))
-                opened[account.id] = self.platforms[account.platform](account)
+                opened[key] = self.platforms[account.platform](account)
                 own = providers.own_limit(
                     account, self.settings, restore_per_s=self.shop_restore_per_s
                 )
                 if own is not None:
                     self.limiter.know(own)
-            return opened[account.id]
+            return opened[key]
 
         return Pull(
             clock=self.clock,
             limiter=limiter,
             jobs=self.jobs,
             breakers=self.breakers,
+            troubles=self.troubles,
             open_platform=open_platform,
             platforms=self.platforms,
             errors_counted=[name for name, role in platforms().items() if role.counts_errors],
@@ -351,6 +357,7 @@ def build(
         ),
         pauses=Pauses(pool),
         breakers=Breakers(pool),
+        troubles=AccountTroubles(pool),
         webhooks=Webhooks(pool),
         consents=providers.oauth_clients(settings, clock, pool, shop_transport),
         open_supplier=lambda name: providers.supplier(name, settings, clock, pool, transport),

@@ -50,7 +50,7 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
     wait_s = (free_at - now).total_seconds() - pace_s if is_known else 0.0
     with guarded(), app.pool.connection() as connection:
         counts, _, oldest_read_at = count_listings(connection, now, app.rule.seat_rule.slack, None)
-    troubles = counters.troubles(app.platforms)
+    troubles = counters.troubles(app.platforms, now)
     limit_keys = {row.name: supplier_key(row) for row in Suppliers(app.pool).all()}
     breakers = app.breakers.load_all(list(limit_keys.values()))
     return AlertMetrics(

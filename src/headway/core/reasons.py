@@ -62,6 +62,8 @@ class ListingPosition:
     is_in_bulk: bool = False
     shop_status: str | None = None
     shop_reason: str | None = None
+    shop_wait_until: datetime | None = None
+    shop_wait_reason: str | None = None
     changes_seen: float = 0.0
     watched_days: float = 0.0
     changed_at: datetime | None = None

@@ -66,6 +66,9 @@ def in_shop(position: ListingPosition, now: datetime) -> str:
     if pause is not None:
         waits = "" if position.push_at is None else " A change waits for that."
         return f"The shop is left alone: {pause.what} is {describe_pause(pause, now)}.{waits}"
+    if position.shop_wait_until is not None and position.shop_wait_until > now:
+        until = format_time(position.shop_wait_until, now)
+        return f"Its shop is tried again at {until}: {position.shop_wait_reason}."
     return _on_the_way(position, position.push_at, now)
 
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from headway.core.accounts.jobs import Account, Job, JobStatus, PlatformName
 from headway.core.accounts.pagination import Page, PageRequest, PageStep
+from headway.core.accounts.refusals import RefusalVerdict
 from headway.core.catalog.bulk import BulkOperationStatus
 from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.lifecycle import Settlement
@@ -384,6 +385,19 @@ class Platform(Protocol):
         """Make this request, and read its page."""
 
 
+class AccountTroublesPort(Protocol):
+    """Accounts that are refused or suspended; while one waits, nothing is asked of it."""
+
+    def refuse(self, account: Account, reason: str, *, now: datetime) -> RefusalVerdict:
+        """Count a refusal of an account's token: the account waits, or its connection ends."""
+
+    def suspend(self, account: Account, reason: str, *, now: datetime) -> datetime:
+        """Let an account wait that its platform has suspended; return until when."""
+
+    def accept(self, account: Account, *, now: datetime) -> None:
+        """Forget the trouble of an account that got a good answer, and resume its jobs."""
+
+
 class JobsPort(Protocol):
     """The rows of `sync_jobs`: claim with its budget, commit page by page, settle, rescue.
 
@@ -419,10 +433,14 @@ class JobsPort(Protocol):
         next_run_at: datetime | None,
         retry_count: int = 0,
         reason: str = "",
+        revive_at: datetime | None = None,
         calls: int = 0,
         now: datetime,
     ) -> bool:
-        """End a claim; return False if the lease was lost. A job that was woken is due at once."""
+        """End a claim; return False if the lease was lost. A job that was woken is due at once.
+
+        A dead job is tried again from `revive_at` on, if that is given.
+        """
 
     def stretch(self, job: Job) -> float:
         """Return how many times its interval a claimed job waits, the day being short."""
@@ -444,6 +462,9 @@ class JobsPort(Protocol):
 
     def rescue(self, now: datetime, *, limit: int = 100) -> int:
         """Queue jobs whose lease has expired, under a new fence; return how many."""
+
+    def revive_due(self, now: datetime, *, limit: int = 100) -> int:
+        """Queue dead jobs whose failures may have passed; return how many."""
 
 
 class PausesPort(Protocol):

@@ -26,12 +26,13 @@ from headway.core.accounts.jobs import (
 from headway.core.accounts.narrowing import Narrowed
 from headway.core.accounts.pagination import Page, PageRequest, PageStep, Paginator
 from headway.core.accounts.warehouse import Records
-from headway.core.catalog.listings import Done, LimitKey, Wait
+from headway.core.catalog.listings import Done, Wait
 from headway.core.dispatch import PullClaim, WorkerState
 from headway.core.limits.daily_shares import EVIDENCE_SPAN, is_refused_alone
 from headway.core.limits.transitions import Expired, Granted, NotYet, Permit, Rejected
-from headway.engine.ports import BreakersPort, JobsPort, Platform
+from headway.engine.ports import AccountTroublesPort, BreakersPort, JobsPort, Platform
 from headway.engine.ports_limits import ErrorSharePort, Limiter
+from headway.engine.pull_breakers import PlatformBreakers
 from headway.engine.pull_claim import (
     BUGS,
     Claim,
@@ -46,14 +47,14 @@ from headway.errors import (
     AppRefusedError,
     ConfigError,
     InvalidError,
-    PermanentError,
+    MovedError,
     ProviderError,
     StoreError,
+    SuspendedError,
     ThrottledError,
     UnauthorizedError,
 )
 
-OUTAGE_MAX = timedelta(hours=24)
 TOKEN_PAUSE = timedelta(seconds=1)
 CONFIG_PAUSE = timedelta(minutes=1)
 # How many more calls to reserve when a run needs more of its day than it reserved.
@@ -84,6 +85,7 @@ class Pull:
         limiter: Limiter,
         jobs: JobsPort,
         breakers: BreakersPort,
+        troubles: AccountTroublesPort,
         errors: ErrorSharePort,
         platforms: Collection[PlatformName],
         errors_counted: Collection[PlatformName] = (),
@@ -97,7 +99,8 @@ class Pull:
         self._clock = clock
         self._limiter = limiter
         self._jobs = jobs
-        self._breakers = breakers
+        self._breakers = PlatformBreakers(breakers, clock)
+        self._troubles = troubles
         self._errors = errors
         self._platforms = tuple(platforms)
         self._errors_counted = frozenset(errors_counted)
@@ -164,8 +167,7 @@ class Pull:
 
     def _claim(self) -> Done | Wait:
         now = self._clock.now()
-        loaded = self._breakers.load_all([_limit_key(platform) for platform in self._platforms])
-        breakers = {platform: loaded[_limit_key(platform)] for platform in self._platforms}
+        breakers = self._breakers.load(self._platforms)
         shut = {platform: breaker.blocked_until(now) for platform, breaker in breakers.items()}
         without = [
             platform
@@ -178,9 +180,7 @@ class Pull:
             until = max(now + self._rule.poll, shut_until or now)
             return Wait(until=until, why="no job may run")
         job, day = claimed
-        name = job.account.platform
-        if breakers[name].is_open:
-            self._breakers.save(_limit_key(name), breakers[name].probing(now))
+        self._breakers.probe(job.account.platform, breakers[job.account.platform])
         self._run = Claim(job=job, walk=self._walk_of(job), cursor=job.cursor, day=day)
         return Done(what=f"{self._run.what}: {job.type}")
 
@@ -281,14 +281,16 @@ class Pull:
             self._brake(run)
         self._answered(run)
         run.has_refreshed = False
+        if not run.is_accepted:  # a good token alone is no proof: only a page is
+            self._troubles.accept(run.job.account, now=self._clock.now())
+            run.is_accepted = True
         return self._advance(run, page, asked_at)
 
     def _refresh(self, run: Claim, permit: Permit, send_by_s: float) -> Done | Wait:
         if not run.platform.refresh_token(send_by_s=send_by_s):
             return self._hand_back(run, permit, "another worker refreshes the token")
         settle_call(self._limiter, run, permit, result="token")
-        run.has_refreshed = True
-        self._answered(run)
+        run.has_refreshed, run.waits_since, self._throttles = True, None, 0
         return Done(what=f"{run.what}: new access token")
 
     def _hand_back(self, run: Claim, permit: Permit, why: str) -> Done | Wait:
@@ -358,63 +360,56 @@ class Pull:
     def _answered(self, run: Claim) -> None:
         """Record that the platform answers: clear waits and suspicions."""
         run.waits_since, self._throttles = None, 0
-        if run.is_answered:  # once a claim is enough: a claim is short
-            return
-        limit_keys = [_limit_key(run.job.account.platform), _own_limit_key(run.job.account)]
-        for limit_key, breaker in self._breakers.load_all(limit_keys).items():
-            if breaker.failures:
-                self._breakers.save(limit_key, breaker.succeeded())
+        if not run.is_answered:  # once a claim is enough: a claim is short
+            self._breakers.answered(run.job.account)
         run.is_answered = True
 
     # -- what went wrong ---------------------------------------------------------------------
 
     def _failed(self, run: Claim, error: ProviderError, *, is_token: bool) -> Done:
-        """Blame the right thing: the limit, the grant, the platform, or this job."""
-        now = self._clock.now()
+        """Blame the right thing: the limit, the grant, the account, the platform, or this job."""
+        now, why = self._clock.now(), str(error)
         if isinstance(error, ThrottledError):
             return self._throttled(run, error)
+        if isinstance(error, UnauthorizedError | MovedError):
+            is_first = not is_token and not run.has_refreshed
+            may_ask = run.sent < self._job_rule.calls_per_claim[run.job.type]
+            if is_first and may_ask and run.platform.needs_token():
+                return Done(what=f"{run.what}: {why}")
         if isinstance(error, UnauthorizedError):
-            if not is_token and not run.has_refreshed and run.platform.needs_token():
-                return Done(what=f"{run.what}: {error}")
-            self._drop(run)
-            is_ours = self._jobs.disconnect(run.job, str(error), calls=run.unrecorded, now=now)
-            what = "disconnected" if is_ours else "refused too late"
-            return Done(what=f"{run.what}: {what}, {error}")
-        if isinstance(error, PermanentError):
-            return self._charge(run, str(error))
+            return self._refused(run, why)
+        if isinstance(error, MovedError):
+            return self._give_back(run, now if is_token else now + CONFIG_PAUSE, why)
+        if isinstance(error, SuspendedError):
+            until = self._troubles.suspend(run.job.account, why, now=now)
+            return self._give_back(run, until, why)
         return self._blame(run, error)
 
-    def _charge(self, run: Claim, why: str) -> Done:
-        """Count a failure against the job."""
-        return self._end(run, failed(run.job, self._job_rule, why, self._clock.now()), why)
+    def _refused(self, run: Claim, why: str) -> Done:
+        """Count a refusal of the account's token: it waits, or its connection ends."""
+        now, account = self._clock.now(), run.job.account
+        if not self._jobs.keep(run.job, now=now):  # it may have been connected again meanwhile
+            return self._give_back(run, now, "refused too late")
+        verdict = self._troubles.refuse(account, why, now=now)
+        if not verdict.ends:
+            return self._give_back(run, verdict.wait_until, verdict.trouble.wait_reason)
+        self._drop(run)
+        is_ours = self._jobs.disconnect(run.job, why, calls=run.unrecorded, now=now)
+        what = "disconnected" if is_ours else "refused too late"
+        return Done(what=f"{run.what}: {what}, {why}")
+
+    def _charge(self, run: Claim, why: str, *, may_pass: bool = False) -> Done:
+        """Count a failure against the job; what may pass by itself is tried again even if dead."""
+        now = self._clock.now()
+        return self._end(run, failed(run.job, self._job_rule, why, now, may_pass=may_pass), why)
 
     def _blame(self, run: Claim, error: ProviderError | ConfigError) -> Done:
-        """Count a failure against its platform, and against the job unless that is down.
-
-        An account counts once until it is answered: one broken shop is no outage for the others.
-        What fails alone for longer than outages last is the account's own trouble.
-        """
-        now, why = self._clock.now(), str(error)
-        own_limit_key, limit_key = (
-            _own_limit_key(run.job.account),
-            _limit_key(run.job.account.platform),
-        )
-        own, shared = self._breakers.load_all([own_limit_key, limit_key]).values()
-        if not own.failures:
-            shared = shared.failed(now, why)
-            self._breakers.save(limit_key, shared)
-        own = own.failed(now, why)
-        self._breakers.save(own_limit_key, own)
-        is_old = own.opened_at is not None and now - own.opened_at > OUTAGE_MAX
-        shut = [
-            breaker.open_until
-            for breaker in (shared, *(() if is_old else (own,)))
-            if breaker.open_until is not None
-        ]
-        if shut or isinstance(error, ConfigError | AppRefusedError):
-            until = max([now + CONFIG_PAUSE, *shut])
-            return self._end(run, rescheduled(run.job, until, why), why)
-        return self._charge(run, why)
+        """Count a failure against its platform and account, and the job unless these are down."""
+        until, why = self._breakers.failed(run.job.account, error), str(error)
+        if until is None and not isinstance(error, ConfigError | AppRefusedError):
+            return self._charge(run, why, may_pass=True)
+        soonest = self._clock.now() + CONFIG_PAUSE
+        return self._give_back(run, max(soonest, until or soonest), why)
 
     def _throttled(self, run: Claim, error: ThrottledError) -> Done:
         """Pause for as long as the reply says; it is no failure."""
@@ -467,6 +462,7 @@ class Pull:
             next_run_at=ending.next_run_at,
             retry_count=ending.retry_count,
             reason=ending.reason,
+            revive_at=ending.revive_at,
             calls=run.unrecorded,
             now=self._clock.now(),
         )
@@ -485,13 +481,3 @@ class Pull:
         if run.day is not None and self._limiter.knows(run.day):
             self._limiter.settle(run.day, sent=True, actual=run.sent)
         run.permit = run.day = None
-
-
-def _limit_key(platform: PlatformName) -> LimitKey:
-    """Return the name of a platform's breaker: an outage is all its sellers'."""
-    return LimitKey(platform)
-
-
-def _own_limit_key(account: Account) -> LimitKey:
-    """Return the name of an account's breaker, which keeps count of what fails there alone."""
-    return LimitKey(f"{account.platform}:account:{account.id}")

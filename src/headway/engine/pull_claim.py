@@ -15,9 +15,11 @@ from headway.engine.ports_limits import Limiter
 from headway.engine.pull_progress import with_failures, without_trace
 from headway.errors import (
     AppRefusedError,
+    MovedError,
     PermanentError,
     ProviderError,
     RequestRefusedError,
+    SuspendedError,
     ThrottledError,
     TimedOutError,
     TooLargeError,
@@ -26,8 +28,16 @@ from headway.errors import (
 )
 
 ANSWERED, MISSING = 200, 404
-# Errors that no row of a page can cause.
-NO_ROWS_FAULT = (AppRefusedError, RequestRefusedError, ThrottledError, UnsentError)
+# Statuses that say nothing about a list, and errors that no row of a page can cause.
+NO_LISTS_FAULT = (401, 403)
+NO_ROWS_FAULT = (
+    AppRefusedError,
+    MovedError,
+    RequestRefusedError,
+    SuspendedError,
+    ThrottledError,
+    UnsentError,
+)
 
 # Open orders that are looked at again at the start of a run, at most.
 RECHECKS_MAX = 20
@@ -56,6 +66,7 @@ class Claim:
     has_begun: bool = False
     has_refreshed: bool = False
     is_answered: bool = False
+    is_accepted: bool = False
 
     @property
     def platform(self) -> Platform:
@@ -129,6 +140,8 @@ def begin_run(jobs: JobsPort, job: Job, walk: Paginator, now: datetime) -> Curso
 def narrowed(run: Claim, error: ProviderError, now: datetime) -> Narrowed | None:
     """Return how to ask for less, if one row may be the cause; None if that is out of question."""
     is_out = isinstance(error, NO_ROWS_FAULT) or not isinstance(run.walk, NarrowingPaginator)
+    # A list that is refused as such is an outage; one object that is refused is narrowed down to.
+    is_out |= error.status in NO_LISTS_FAULT and not run.cursor[RUN].get("wanted")
     if is_out or not isinstance(error, TransientError | PermanentError):
         return None
     assert isinstance(run.walk, NarrowingPaginator)

@@ -26,14 +26,16 @@ from headway.core.catalog.storefront import (
 from headway.core.dispatch import WorkerState
 from headway.core.limits.transitions import CallReport, Expired, Granted, NotYet, Permit, Rejected
 from headway.core.monitoring.calls import ANSWERED
-from headway.engine.ports import BreakersPort, PushesPort, Storefront
+from headway.engine.ports import AccountTroublesPort, BreakersPort, PushesPort, Storefront
 from headway.engine.ports_limits import Limiter
 from headway.engine.push_breakers import ShopBreakers
 from headway.engine.push_bulk import BulkPush, BulkPushStep
 from headway.errors import (
     ConfigError,
+    MovedError,
     PermanentError,
     ProviderError,
+    SuspendedError,
     ThrottledError,
     TimedOutError,
     UnauthorizedError,
@@ -81,6 +83,7 @@ class Push:
         limiter: Limiter,
         pushes: PushesPort,
         breakers: BreakersPort,
+        troubles: AccountTroublesPort,
         open_shop: Callable[[Shop], Storefront],
         handle: Callable[[str], str],
         rule: PushRule,
@@ -93,6 +96,7 @@ class Push:
         self._limiter = limiter
         self._pushes = pushes
         self._breakers = ShopBreakers(breakers, clock)
+        self._troubles = troubles
         self._open_shop = open_shop
         self._handle = handle
         self._rule = rule
@@ -263,8 +267,7 @@ class Push:
             was_sent = push_step.storefront.refresh_token(send_by_s=send_by_s)
         except ProviderError as error:
             self._settle_failed(push_step, error)
-            if isinstance(error, UnauthorizedError):
-                self._pushes.disconnect(push_step.shop, str(error), now=self._clock.now())
+            self._check_grant(push_step, error, is_token=True)
             return Done(what=f"{push_step.shop.domain}: {error}")
         if not was_sent:
             return self._hand_back(push_step.permit, "another worker refreshes the token")
@@ -286,7 +289,7 @@ class Push:
         except ProviderError as error:
             return self._failed(push_step, push_lease, push_batch, intent, error)
         self._settle_permit(push_step, result=f"{push_batch.kind} of {len(push_batch.changes)}")
-        self._breakers.succeeded(push_step.storefront.limit_key, push_batch.kind)
+        self._succeeded(push_step, push_batch.kind)
         pushed = push_results.cleared(pushed, push_batch.kind)
         closes, narrows = _settle_open(push_lease.open, {result.change.sku for result in pushed})
         if intent is not None:
@@ -328,7 +331,7 @@ class Push:
             self._settle_permit(push_step, result=ready.what, actual=FILE_POINTS)
         else:
             self._settle_permit(push_step, result=ready.what)
-            self._breakers.succeeded(push_step.storefront.limit_key, WriteKind.BULK)
+            self._succeeded(push_step, WriteKind.BULK)
         late = "" if ready.settle(answer, call_id=push_step.permit.id) else ", too late"
         return Done(what=f"{push_step.shop.domain}: {ready.what}{late}")
 
@@ -394,9 +397,23 @@ class Push:
         self._check_grant(push_step, error)
         return Done(what=f"{push_step.shop.domain}: {error}")
 
-    def _check_grant(self, push_step: _PushStep, error: ProviderError) -> None:
-        if isinstance(error, UnauthorizedError) and not push_step.storefront.needs_token():
-            self._pushes.disconnect(push_step.shop, str(error), now=self._clock.now())
+    def _succeeded(self, push_step: _PushStep, kind: WriteKind) -> None:
+        """Record that the shop answers, and accepts our token."""
+        self._breakers.succeeded(push_step.storefront.limit_key, kind)
+        self._troubles.accept(push_step.shop.account, now=self._clock.now())
+
+    def _check_grant(
+        self, push_step: _PushStep, error: ProviderError, *, is_token: bool = False
+    ) -> None:
+        """Let the shop wait if it is suspended or refuses us; end the connection if it must."""
+        shop, now, why = push_step.shop, self._clock.now(), str(error)
+        if isinstance(error, SuspendedError):
+            self._troubles.suspend(shop.account, why, now=now)
+        is_refused = isinstance(error, UnauthorizedError) and (
+            is_token or not push_step.storefront.needs_token()
+        )
+        if is_refused and self._troubles.refuse(shop.account, why, now=now).ends:
+            self._pushes.disconnect(shop, why, now=now)
 
     def _settle_failed(
         self,
@@ -411,7 +428,9 @@ class Push:
             wait_s = THROTTLED_S if error.retry_after_s is None else error.retry_after_s
             self._limiter.pause(limit_key, wait_s, "rate limited by the shop")
         self._settle_permit(push_step, result=str(error), error=error)
-        if blames_shop and not isinstance(error, ThrottledError):
+        # A shop that waits for a reason of its own has no breaker that waits too.
+        is_waiting = isinstance(error, ThrottledError | SuspendedError | MovedError)
+        if blames_shop and not is_waiting:
             self._breakers.failed(limit_key, error, kind)
 
     def _settle_permit(

@@ -23,6 +23,7 @@ from headway.engine.ports_limits import Ledger
 from headway.engine.step_runner import StepRunner
 
 HOURLY = timedelta(hours=1)
+REVIVE_EVERY = timedelta(minutes=5)
 MINUTE = timedelta(minutes=1)
 REFIT_EVERY = timedelta(hours=24)
 # How often the deadline guard runs and the parts are counted if no deadline is near: a catalog
@@ -185,6 +186,7 @@ class Tick:
             "freshness samples": sample,
             "leases of listings": self._rescue_listings,
             "leases of jobs": self._rescue_jobs,
+            "dead jobs": self._revive_jobs,
             "pauses": self._apply_pauses,
             "catalog sizes": _hourly(sellers.count_catalogs),
             "token warnings": _hourly(notices.warn_of_tokens),
@@ -214,6 +216,10 @@ class Tick:
     def _rescue_jobs(self, now: datetime) -> datetime:
         self._note_rescued("job", self._jobs.rescue(now - CLOCKS_APART_MAX))
         return now
+
+    def _revive_jobs(self, now: datetime) -> datetime:
+        self._jobs.revive_due(now)
+        return now + REVIVE_EVERY
 
     def _apply_pauses(self, now: datetime) -> datetime:
         self._has_more |= self._pauses.reconcile(now) > 0

@@ -3,6 +3,7 @@
 Maps broken exchanges and statuses to errors. It does not read bodies: the connector does.
 """
 
+import json
 import logging
 import re
 from collections.abc import Callable, Collection
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.cookiejar import DefaultCookiePolicy
+from typing import Any
 
 import httpx
 
@@ -31,6 +33,10 @@ from headway.providers.http_deadline import SEND_WITHIN_S, DeadlineTransport
 
 BODY_BYTES_MAX = 5_000_000
 HIDDEN_CHARS_MIN = 8  # shorter ones are no secret, and may occur in a body by chance
+# 430 is how Shopify's filter says that requests come too fast.
+THROTTLED = frozenset({429, 430})
+# Statuses that may pass by themselves, whatever the request.
+PASSING = frozenset({401, 403, 408})
 NUMBER = re.compile(r"\s*(-?)([0-9]{1,30}(?:\.[0-9]{0,30})?)\s*")
 
 
@@ -41,6 +47,20 @@ class HttpResponse:
     status: int
     headers: httpx.Headers
     body: bytes
+
+    @property
+    def document(self) -> dict[str, Any] | None:
+        """The JSON object in the body; None if it is a page, or anything else."""
+        try:
+            document = json.loads(self.body)
+        except (ValueError, RecursionError):
+            return None
+        return document if isinstance(document, dict) else None
+
+    @property
+    def is_page(self) -> bool:
+        """True if the body is a page for people: something in front of the API answered."""
+        return self.body.lstrip()[:1] == b"<"
 
 
 def build_client(
@@ -139,9 +159,10 @@ def check_status(answer: HttpResponse, *, provider: str, shows_body: bool) -> No
         return
     detail = excerpt(answer.body) if shows_body else ""
     text = f"{provider} answered {answer.status}" + (f": {detail}" if detail else "")
-    if answer.status == httpx.codes.TOO_MANY_REQUESTS:
-        raise ThrottledError(text, provider=provider, retry_after_s=retry_after_s(answer.headers))
-    raise _error_class(answer.status)(text, provider=provider, status=answer.status)
+    if answer.status in THROTTLED:
+        wait_s = retry_after_s(answer.headers)
+        raise ThrottledError(text, provider=provider, status=answer.status, retry_after_s=wait_s)
+    raise _error_class(answer)(text, provider=provider, status=answer.status)
 
 
 def retry_after_s(headers: httpx.Headers) -> float | None:
@@ -205,15 +226,16 @@ def _broken(error: Exception, provider: str) -> ProviderError:
 
 
 def _error_class(
-    status: int,
+    answer: HttpResponse,
 ) -> type[UnreadableError | TransientError | UnauthorizedError | PermanentError]:
-    if status in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
-        return UnauthorizedError
+    """Return the error of a status; a page or a 403 says nothing of the token or the request."""
+    status = answer.status
     if status < httpx.codes.BAD_REQUEST:  # a redirect: nothing here was promised to move
         return UnreadableError
-    if status >= httpx.codes.INTERNAL_SERVER_ERROR or status == httpx.codes.REQUEST_TIMEOUT:
-        return TransientError
-    return PermanentError
+    if status == httpx.codes.UNAUTHORIZED and answer.document is not None:
+        return UnauthorizedError
+    is_permanent = status not in PASSING and status < httpx.codes.INTERNAL_SERVER_ERROR
+    return PermanentError if is_permanent and not answer.is_page else TransientError
 
 
 def _http_date(value: str) -> datetime | None:

@@ -50,6 +50,12 @@ class TokenStore(Protocol):
     ) -> None:
         """Expire exactly these versions, by name; newer ones stay valid."""
 
+    def move(self, limit_key: LimitKey, new_key: LimitKey, *, now: datetime) -> bool:
+        """Rename the shop of these tokens; False if the new name is another account's.
+
+        Both keys begin with the platform and end with the shop, after a colon each.
+        """
+
     def begin_refresh(
         self, limit_key: LimitKey, *, owner: str, now: datetime, lease_until: datetime
     ) -> bool:

@@ -14,11 +14,21 @@ from typing import Any
 
 from headway.clock import Clock, fresh_id
 from headway.core.catalog.listings import LimitKey
-from headway.errors import ConflictError, InvalidError, TransientError, UnreadableError
+from headway.errors import (
+    ConflictError,
+    InvalidError,
+    PermanentError,
+    TransientError,
+    UnauthorizedError,
+    UnreadableError,
+)
+from headway.providers.http import HttpResponse, check_status
 from headway.providers.token_store import TokenStore
 from headway.providers.vault import Vault
 
 ACCESS, REFRESH = "access", "refresh"
+# The error code of OAuth for a refresh token that was revoked or has expired.
+GRANT_ENDED = "invalid_grant"
 NEVER = datetime(2999, 1, 1, tzinfo=UTC)
 EARLY = timedelta(minutes=2)
 LIFE_S, REFRESH_LIFE_S = 3600, 90 * 86_400
@@ -58,11 +68,13 @@ class AccountTokens:
         self._vault = vault
         self._clock = clock
         self._known: dict[str, Token] = {}
+        self._refused: dict[str, int] = {}
 
     def find(self, name: str, *, early: timedelta = timedelta(0)) -> Token | None:
         """Return the token of this name if it is alive, and stays so for a while."""
-        if self._alive(name, early) is None:
-            self._reload()  # another worker may have refreshed meanwhile
+        token = self._alive(name, early)
+        if token is None or self._refused.get(name) == token.version:
+            self._reload()  # another worker may have refreshed meanwhile, or a person connected
         return self._alive(name, early)
 
     @property
@@ -81,6 +93,22 @@ class AccountTokens:
         )
         self._known = {}
         return self.find(token.name) is not None
+
+    def refuse(self, token: Token) -> bool:
+        """Let a refused token be dead if another can be had; True if a newer one is alive already.
+
+        One that cannot be renewed is kept and tried again: the refusal may be a mistake.
+        """
+        if self.can_refresh:
+            return self.kill(token)
+        self._reload()
+        self._refused[token.name] = token.version
+        newer = self._alive(token.name, timedelta(0))
+        return newer is not None and newer.version != token.version
+
+    def move(self, new_key: LimitKey) -> bool:
+        """Rename the shop of these tokens; False if the new name is another account's."""
+        return self._token_store.move(self._limit_key, new_key, now=self._clock.now())
 
     def begin_refresh(self, owner: str, *, timeout_s: float) -> bool:
         """Take the lease to refresh; False while another holds it."""
@@ -223,6 +251,22 @@ def read_grant(body: bytes, now: datetime, *, provider: str) -> TokenGrant:
         refresh=refresh,
         refresh_until=_until(now, reply.get("refresh_token_expires_in"), REFRESH_LIFE_S),
     )
+
+
+def grant_error(answer: HttpResponse) -> str:
+    """Return the error code of a token reply; empty if it has none, as a page has."""
+    return str((answer.document or {}).get("error") or "")
+
+
+def check_grant(answer: HttpResponse, *, provider: str) -> None:
+    """Raise on a bad status of a token reply, which the caller could not explain.
+
+    It costs nobody a refresh token: the same one is tried again.
+    """
+    try:
+        check_status(answer, provider=provider, shows_body=False)
+    except (PermanentError, UnauthorizedError) as error:
+        raise TransientError(str(error), provider=provider, status=answer.status) from None
 
 
 def is_usable(text: Any) -> bool:  # noqa: ANN401 - whatever a reply or a person gave

@@ -119,15 +119,19 @@ def throttling_carries_the_time_to_wait(world: ProviderWorld) -> None:
 
 
 def a_refused_credential_is_unauthorized(world: ProviderWorld) -> None:
-    """Check that status 401 raises UnauthorizedError."""
-    _fails(world, UnauthorizedError, "status 401", status=401, body=b"{}")
+    """Check that status 401 with the body of a refusal raises UnauthorizedError."""
+    _fails(world, UnauthorizedError, "status 401", status=401, body=world.refusal)
 
 
-def a_refused_request_is_not_retried(world: ProviderWorld) -> None:
-    """Check that 403 and 404 raise UnauthorizedError or PermanentError: a person must act."""
-    for status in (403, 404):
-        kinds = (UnauthorizedError, PermanentError)
-        _fails(world, kinds, f"status {status}", status=status, body=b"{}")
+def a_page_is_no_refused_credential(world: ProviderWorld) -> None:
+    """Check that pages, and a 403 or 404 of unknown meaning, raise anything but UnauthorizedError.
+
+    Something in front of the API may send them; a connection must not end for that.
+    """
+    replies = [(status, HOSTILE["HTML"]) for status in (400, 401, 403, 404)]
+    for status, body in [*replies, (403, b"{}"), (404, b"{}")]:
+        kinds = (PermanentError, TransientError)
+        _fails(world, kinds, f"status {status} with {body!r}", status=status, body=body)
 
 
 def server_errors_are_transient(world: ProviderWorld) -> None:

@@ -57,6 +57,14 @@ class MemoryTokenStore:
                 expires_at = min(token.expires_at, now)
                 self._tokens[limit_key, name] = replace(token, expires_at=expires_at)
 
+    def move(self, limit_key: LimitKey, new_key: LimitKey, *, now: datetime) -> bool:  # noqa: ARG002
+        """Rename the shop of these tokens; False if the new name is another account's."""
+        if self.load(new_key):
+            return False
+        for token in self.load(limit_key):
+            self._tokens[new_key, token.name] = self._tokens.pop((limit_key, token.name))
+        return True
+
     def begin_refresh(
         self, limit_key: LimitKey, *, owner: str, now: datetime, lease_until: datetime
     ) -> bool:

@@ -44,6 +44,8 @@ class ProviderWorld(ABC):
     secrets: Collection[str] = ()
     # The size of the largest body that the client reads.
     bytes_max: int = 5_000_000
+    # The body with which the provider refuses a credential, with status 401.
+    refusal: bytes = b"{}"
     # True if the provider's replies report how much of its limit is used.
     reports_limit: bool = False
 

@@ -345,8 +345,8 @@ VARIANTS = {
         fails="a_refused_credential_is_unauthorized",
     ),
     "status 403": Variant(
-        client=instead(UnauthorizedError, TransientError, statuses=(403,)),
-        fails="a_refused_request_is_not_retried",
+        client=instead(TransientError, UnauthorizedError, statuses=(403,)),
+        fails="a_page_is_no_refused_credential",
     ),
     "status 503": Variant(
         client=instead(TransientError, PermanentError, statuses=(503,)),

@@ -109,6 +109,7 @@ class EtsyWorld(PlatformWorld):
 
     provider = BUILT_IN["etsy"]
     secrets = ("sim-shared-secret",)
+    refusal = b'{"error": "invalid_token"}'
     reports_limit = True
 
     def __init__(self, _: Path, *, count: int = 130) -> None:

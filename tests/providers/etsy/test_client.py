@@ -156,9 +156,11 @@ def test_a_throttled_call_carries_the_time_to_wait(
     (
         (403, {"error": "Shared secret is required in x-api-key header."}, AppRefusedError, "key"),
         (401, {"error": "Missing API key or invalid API key"}, AppRefusedError, "HEADWAY_ETSY_"),
-        (403, {"error": "insufficient_scope"}, UnauthorizedError, "must connect the shop again"),
-        (403, {"error": "Go away"}, PermanentError, "Go away"),
-        (403, "a firewall", PermanentError, "without a reason"),
+        (403, {"error": "insufficient_scope"}, UnauthorizedError, "it is checked"),
+        (403, {"error": "Go away"}, TransientError, "Go away"),
+        (403, "a firewall", TransientError, "without a reason"),
+        (401, "a firewall", TransientError, "without a reason"),
+        (401, {"error": "Who are you?"}, TransientError, "Who are you"),
         (401, {"error": "invalid_token"}, UnauthorizedError, "another is fetched"),
         (404, {"error": "No such shop"}, PermanentError, "No such shop"),
         (400, {"error": "Invalid offset"}, PermanentError, "Invalid offset"),
@@ -186,17 +188,19 @@ def test_a_refusal_is_laid_at_the_right_door(
     ("status", "body", "error"),
     (
         (400, {"error": "invalid_grant"}, UnauthorizedError),
-        (401, {"error": "invalid_token"}, UnauthorizedError),
+        (401, {"error": "invalid_token"}, TransientError),
+        (400, {"error": "Server Error"}, TransientError),
         (401, {"error": "invalid_client"}, AppRefusedError),
         (400, {"error": "invalid_request"}, AppRefusedError),
         (403, {"error": "Shared secret is required in x-api-key header."}, AppRefusedError),
-        (403, "a firewall", PermanentError),
+        (403, "a firewall", TransientError),
+        (400, "a firewall", TransientError),
         (429, {"error": "Exceeded per second rate limit"}, ThrottledError),
         (503, {}, TransientError),
         (200, {"access_token": "has spaces in it"}, UnreadableError),
     ),
 )
-def test_only_a_dead_grant_costs_the_refresh_token(
+def test_only_a_dead_grant_refuses_the_refresh_token_and_none_destroys_it(
     script: ScriptedEtsy, etsy: EtsyPlatform, status: int, body: Any, error: type[ProviderError]
 ) -> None:
     AccountTokens(SCOPE, token_store=script.token_store, vault=VAULT, clock=script.clock).drop(
@@ -206,7 +210,7 @@ def test_only_a_dead_grant_costs_the_refresh_token(
     with pytest.raises(error) as caught:
         etsy.refresh_token()
     assert type(caught.value) is error
-    assert etsy.needs_token() is (error is not UnauthorizedError)
+    assert etsy.needs_token(), "the same refresh token is tried again"
 
 
 def test_no_secret_is_ever_shown(
@@ -220,6 +224,9 @@ def test_no_secret_is_ever_shown(
         with pytest.raises(ProviderError) as caught:
             etsy.read(LISTINGS)
         texts.append(f"{caught.value!r} {caught.value.__cause__!r}")
+    script.answer({"error": "invalid_token"}, 401)
+    with pytest.raises(UnauthorizedError):
+        etsy.read(LISTINGS)
     for status in (200, 429, 500, 400):
         script.answer(echo, status)
         with pytest.raises(ProviderError) as caught:

@@ -19,7 +19,6 @@ from headway.errors import (
     AppRefusedError,
     ConfigError,
     InvariantError,
-    PermanentError,
     ProviderError,
     ThrottledError,
     TimedOutError,
@@ -332,7 +331,7 @@ def test_a_revoked_grant_needs_the_seller(rig: Rig) -> None:
         connector.read(RECEIPTS)
     with pytest.raises(UnauthorizedError, match="must connect the shop again"):
         connector.refresh_token()
-    assert not connector.needs_token()
+    assert connector.needs_token(), "the refresh token is kept: the refusal may be a mistake"
     with pytest.raises(UnauthorizedError, match="no usable access token"):
         connector.read(RECEIPTS)
 
@@ -352,8 +351,27 @@ def test_a_wrong_secret_of_the_app_disconnects_nobody(rig: Rig, secret: str) -> 
 
 def test_a_scope_that_was_not_granted_needs_the_seller(rig: Rig) -> None:
     rig.etsy.grant(SHOP, scopes=["listings_r"])
-    with pytest.raises(UnauthorizedError, match="did not grant"):
-        rig.connector().read(RECEIPTS)
+    connector = rig.connector()
+    with pytest.raises(UnauthorizedError, match="it is checked"):
+        connector.read(RECEIPTS)
+    assert connector.needs_token()
+    with pytest.raises(UnauthorizedError, match="did not grant transactions_r"):
+        connector.refresh_token()
+    assert not connector.needs_token()
+
+
+def test_a_scope_that_is_called_missing_and_is_not_is_an_outage(rig: Rig) -> None:
+    rig.etsy.denies_scopes = True
+    connector = rig.connector()
+    with pytest.raises(UnauthorizedError, match="it is checked"):
+        connector.read(RECEIPTS)
+    assert connector.refresh_token()
+    for _ in range(2):
+        with pytest.raises(TransientError, match="insufficient_scope"):
+            connector.read(RECEIPTS)
+        assert not connector.needs_token()
+    rig.etsy.denies_scopes = False
+    connector.read(RECEIPTS)
 
 
 def test_another_sellers_shop_is_forbidden_and_disconnects_nobody(rig: Rig) -> None:
@@ -361,7 +379,7 @@ def test_another_sellers_shop_is_forbidden_and_disconnects_nobody(rig: Rig) -> N
     pair = rig.etsy.grant(other.owner.shop_id)
     limit_key = token_key(ETSY, str(SHOP))
     store_tokens(rig.shelf, VAULT, limit_key, clock=rig.clock, access=pair.access)
-    with pytest.raises(PermanentError, match="forbids this for the shop 77"):
+    with pytest.raises(TransientError, match="forbids this for the shop 77"):
         rig.connector().read(RECEIPTS)
 
 

@@ -3,7 +3,8 @@
 queued ──claim──▶ running ──▶ completed ──due──▶ queued      (a backfill stays completed)
                      ├──────▶ queued                         yields, has to wait, quota spent
                      ├──────▶ failed ──due──▶ queued         2^n minutes later
-                     ├──────▶ dead ──revive──▶ queued        the fifth failure; notifies the seller
+                     ├──────▶ dead ──revive──▶ queued        the fifth failure; notifies the seller;
+                     │                                       by itself now and then after an outage
                      └──────▶ plan_limit_reached ──month, upgrade──▶ queued
 any but dead ──disconnect──▶ cancelled ──reconnect──▶ queued, from its cursor
 """
@@ -156,6 +157,8 @@ DAY = timedelta(days=1)
 # How much of a day a job may use, as a multiple of what its runs need.
 SHARE_SLACK = 1.5
 THROTTLE_MAX = timedelta(minutes=15)
+# How often a job that died of an outage is tried again.
+REVIVE_EVERY = timedelta(hours=6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,12 +214,16 @@ class DayUse(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """Result of a claim: the new status of the job, and until when."""
+    """Result of a claim: the new status of the job, and until when.
+
+    A dead job with `revive_at` is tried again from then on, without a person.
+    """
 
     status: JobStatus
     next_run_at: datetime | None
     retry_count: int = 0
     reason: str = ""
+    revive_at: datetime | None = None
 
 
 def platform_name(text: str) -> PlatformName:
@@ -313,11 +320,23 @@ def completed(job: Job, rule: JobRule, now: datetime, *, stretch: float = 1.0) -
     return Ending(status=JobStatus.COMPLETED, next_run_at=max(now, job.started_at + span))
 
 
-def failed(job: Job, rule: JobRule, reason: str, now: datetime) -> Ending:
-    """Charge a job with a failure: tried again after 2^n minutes, dead after a few."""
+def failed(
+    job: Job, rule: JobRule, reason: str, now: datetime, *, may_pass: bool = False
+) -> Ending:
+    """Charge a job with a failure: tried again after 2^n minutes, dead after a few.
+
+    A failure that may pass, such as an outage, leaves a dead job that is tried now and then.
+    """
     count = job.retry_count + 1
     if count >= rule.failures_max:
-        return Ending(status=JobStatus.DEAD, next_run_at=None, retry_count=count, reason=reason)
+        revive_at = now + REVIVE_EVERY if may_pass else None
+        return Ending(
+            status=JobStatus.DEAD,
+            next_run_at=None,
+            retry_count=count,
+            reason=reason,
+            revive_at=revive_at,
+        )
     return Ending(
         status=JobStatus.FAILED,
         next_run_at=now + 2**count * MINUTE,

@@ -74,6 +74,7 @@ class JobPosition:
     changed_at: datetime | None = None
     day_calls: float = 0.0
     day_calls_at: datetime | None = None
+    revive_at: datetime | None = None
     ahead_count: int | None = None
     has_more: bool = False
     is_over_quota: bool = False
@@ -147,7 +148,7 @@ def explain_job(position: JobPosition, queue: JobQueueState, now: datetime) -> J
     if position.status is JobStatus.RUNNING:
         return _running(position, now)
     if position.next_run_at is None:
-        return _at_rest(position)
+        return _at_rest(position, now)
     if position.is_over_quota and position.next_run_at < next_month(now):
         return _over_quota(position, next_month(now), now)
     if position.is_due(now):
@@ -180,16 +181,20 @@ def _running(position: JobPosition, now: datetime) -> JobAnswer:
     )
 
 
-def _at_rest(position: JobPosition) -> JobAnswer:
+def _at_rest(position: JobPosition, now: datetime) -> JobAnswer:
     if position.status is JobStatus.DEAD:
-        count = position.retry_count
+        count, again = position.retry_count, "mend that, then:"
+        if position.revive_at is not None:
+            until = format_time(position.revive_at, now)
+            again = f"this may pass, and it is tried again at {until}, or at once with:"
         return JobAnswer(
             state=JobState.DEAD,
             sentence=(
                 f"Dead after {count} failure{'' if count == 1 else 's'} in a row"
-                f" ({position.last_error or 'no reason given'}); mend that, then:"
+                f" ({position.last_error or 'no reason given'}); {again}"
                 f" headway revive {position.id}"
             ),
+            until=position.revive_at,
         )
     if position.status is JobStatus.CANCELLED:
         reason = position.wait_reason or "no reason given"

@@ -37,7 +37,9 @@ from headway.core.catalog.storefront import (
 )
 from headway.errors import (
     AppRefusedError,
+    MovedError,
     PermanentError,
+    SuspendedError,
     ThrottledError,
     UnauthorizedError,
     UnsentError,
@@ -60,13 +62,27 @@ WORST = (
 # A request that seems lost may still arrive: wait until then before reading back.
 READ_BACK_AFTER = timedelta(seconds=5)
 # After these errors the shop has done nothing; after any other the result is unknown.
-NOT_DONE = (UnsentError, ThrottledError, UnauthorizedError, PermanentError)
+NOT_DONE = (
+    UnsentError,
+    ThrottledError,
+    UnauthorizedError,
+    PermanentError,
+    SuspendedError,
+    MovedError,
+)
 # The first wait of a listing that made its calls fail: that may still have been the shop's fault.
 SPOILED_FIRST = timedelta(minutes=1)
 # The suspicion of a listing that failed alone four times: the fifth time it is set aside.
 CONVICTED = -3
 # These errors say nothing about what was in the call.
-NO_EVIDENCE = (UnsentError, ThrottledError, UnauthorizedError, AppRefusedError)
+NO_EVIDENCE = (
+    UnsentError,
+    ThrottledError,
+    UnauthorizedError,
+    AppRefusedError,
+    SuspendedError,
+    MovedError,
+)
 # Longer than any bulk operation; its end wakes its listings.
 SLEEP = timedelta(days=2)
 

@@ -11,7 +11,9 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, NewType
 
+from headway.core.accounts.jobs import Account
 from headway.core.catalog.listings import ListingEvent, SellerId, Sku
+from headway.core.dispatch import STOREFRONT
 from headway.core.limits.transitions import Observation
 
 Gid = NewType("Gid", str)
@@ -63,6 +65,11 @@ class Shop:
     domain: str
     locations: Mapping[str, Gid] | None = None
     guard_move: Decimal | None = None
+
+    @property
+    def account(self) -> Account:
+        """The shop as an account of its seller."""
+        return Account(id=self.id, user_id=self.user_id, platform=STOREFRONT, shop=self.domain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

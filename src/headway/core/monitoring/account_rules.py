@@ -14,7 +14,7 @@ TOP_SHARE_MIN = 0.25
 
 
 @alert_rule(
-    "A shop, or a platform for everybody, does not answer: three calls in a row failed.",
+    "A shop, or a platform for everybody, does not answer, refuses us or is suspended.",
     Severity.WARNING,
     link="/accounts",
     # Headway retries a shop some time after its platform answers other shops.
@@ -121,6 +121,11 @@ def _connection_finding(connection: ConnectionMetric) -> Finding:
 def _connection_sentence(connection: ConnectionMetric) -> str:
     name, seller = connection.name, connection.seller
     reason = connection.trouble or "no reason given"
+    if connection.refused:
+        return (
+            f"{name.capitalize()} refuses the tokens of {connection.refused} accounts at once, so"
+            f" it is no fault of theirs, and none is disconnected. The last refusal: {reason}."
+        )
     if seller is None:
         return f"{name.capitalize()} does not answer for any account: {reason}."
     if connection.is_connected:

@@ -13,13 +13,14 @@ from headway.core.pauses import Pause
 class ConnectionMetric:
     """Whether a seller's shop or account is connected, and what is wrong with it.
 
-    A whole platform has no seller.
+    A whole platform has no seller; `refused` if it refuses the tokens of so many accounts at once.
     """
 
     seller: SellerId | None
     name: str
     is_connected: bool
     trouble: str = ""
+    refused: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

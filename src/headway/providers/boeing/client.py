@@ -17,13 +17,15 @@ import httpx
 
 from headway.clock import Clock, fresh_id
 from headway.core.catalog.listings import AuthStep, LimitKey, MakeDue, Reply, Sku
-from headway.errors import ConfigError, UnauthorizedError, UnreadableError
+from headway.errors import ConfigError, ProviderError, UnauthorizedError, UnreadableError
 from headway.providers.boeing.limits import limit_key_of
 from headway.providers.boeing.replies import PROVIDER, parse_reply
 from headway.providers.http import HttpResponse, build_client, check_status, exchange
 from headway.providers.token_store import TokenStore
 from headway.providers.vault import Vault
 
+# Statuses after which both tokens are fetched again.
+REFUSED = frozenset({401, 403})
 OAUTH_PATH = "/oauth2/v2.0/token"
 PART_TOKEN_PATH = "/boeing-part-price-availability/token/v1/oauth"  # noqa: S105 - an address
 PRICE_PATH = "/boeing-part-price-availability/price-availability/v1/wtoken"
@@ -198,7 +200,9 @@ class BoeingSupplier:
         """Raise on a bad status; a refusal kills the tokens used, and only those."""
         try:
             check_status(answer, provider=PROVIDER, shows_body=shows_body)
-        except UnauthorizedError:
+        except ProviderError:
+            if answer.status not in REFUSED:
+                raise
             if used:
                 versions = {str(name): token.version for name, token in used.items()}
                 self._token_store.invalidate(self.limit_key, versions, now=self._clock.now())

@@ -4,7 +4,7 @@ An error of the app itself is ours to fix, and never disconnects a seller's acco
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
@@ -12,11 +12,23 @@ import httpx
 
 from headway.clock import Clock
 from headway.core.limits.transitions import Observation
-from headway.errors import AppRefusedError, PermanentError, UnauthorizedError
+from headway.errors import AppRefusedError, UnauthorizedError
 from headway.providers.etsy.limits import read_limits
-from headway.providers.etsy.replies import PROVIDER, find_error, read_self, read_title
+from headway.providers.etsy.replies import (
+    PROVIDER,
+    find_error,
+    read_scopes,
+    read_self,
+    read_title,
+)
 from headway.providers.http import HttpResponse, build_client, check_status, exchange
-from headway.providers.tokens import TokenGrant, read_grant
+from headway.providers.tokens import (
+    GRANT_ENDED,
+    TokenGrant,
+    check_grant,
+    grant_error,
+    read_grant,
+)
 
 API = "/v3/application"
 TOKEN_PATH = "/v3/public/oauth/token"  # noqa: S105 - a path
@@ -89,22 +101,32 @@ class EtsyApi:
         return answer
 
     def fetch_grant(self, form: Mapping[str, str]) -> TokenGrant:
-        """Request a pair of tokens; raises UnauthorizedError if the code or token is invalid."""
+        """Request a pair of tokens; raises UnauthorizedError if the code or token is invalid.
+
+        Only `invalid_grant` says so: pages and unknown errors cost nobody a refresh token.
+        """
         data = {**form, "client_id": self._access.keystring}
         request = self._client.build_request("POST", TOKEN_PATH, data=data)
         answer = self._exchange(request)
+        if grant_error(answer) == GRANT_ENDED:
+            text = f"etsy no longer lets us into this shop; {CONNECT}"
+            raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
         if answer.status in {400, 401, 403}:
-            message = find_error(answer.body)
-            if APP_ERRORS.search(message):
+            if APP_ERRORS.search(find_error(answer.body)):
                 self._refuse_app(answer.status)
             self._check_app(answer)
-            if answer.status != httpx.codes.FORBIDDEN:
-                text = f"etsy no longer lets us into this shop; {CONNECT}"
-                raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
-            text = "etsy forbids the token request; see that the app is active"
-            raise PermanentError(text, provider=PROVIDER, status=answer.status)
-        check_status(answer, provider=PROVIDER, shows_body=False)
+        check_grant(answer, provider=PROVIDER)
         return read_grant(answer.body, self._clock.now(), provider=PROVIDER)
+
+    def find_scopes(self, bearer: str) -> Sequence[str]:
+        """Return the scopes of this token; raises UnreadableError if the reply does not list them.
+
+        Etsy's schema names no fields: the list is the reply, or its field `scopes`.
+        """
+        request = self._client.build_request("POST", f"{API}/scopes", data={"token": bearer})
+        answer = self._exchange(request, hide=(bearer,))
+        check_grant(answer, provider=PROVIDER)
+        return read_scopes(answer.body)
 
     def exchange_code(self, code: str, *, redirect_uri: str, verifier: str) -> TokenGrant:
         """Exchange the code that a seller came back with for tokens."""

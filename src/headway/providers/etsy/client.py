@@ -7,6 +7,7 @@ the reply that brings it be lost, only the seller can help, by connecting again.
 import math
 import re
 from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 import httpx
 
@@ -15,7 +16,7 @@ from headway.core.accounts.jobs import Account
 from headway.core.accounts.pagination import Page, PageRequest
 from headway.core.catalog.storefront import Cost
 from headway.core.limits.transitions import Observation
-from headway.errors import ConfigError, InvariantError, PermanentError, UnauthorizedError
+from headway.errors import ConfigError, InvariantError, TransientError, UnauthorizedError
 from headway.providers.etsy import replies
 from headway.providers.etsy.api import CONNECT, EtsyAccess, EtsyApi, EtsySelf, consent_url
 from headway.providers.etsy.limits import day_key, day_resource, second_key, second_resource
@@ -28,6 +29,7 @@ from headway.providers.tokens import (
     AccountTokens,
     Token,
     TokenGrant,
+    grant_error,
     replaced,
     token_key,
 )
@@ -49,7 +51,11 @@ LISTS = {
     "listings": "/listings",
     "ledger": "/payment-account/ledger-entries",
 }
-NO_SCOPE = re.compile(r"scope", re.IGNORECASE)
+SCOPE_OF = {
+    "/receipts": "transactions_r",
+    "/payment-account": "transactions_r",
+    "/listings": "listings_r",
+}
 
 
 class EtsyPlatform:
@@ -73,6 +79,9 @@ class EtsyPlatform:
         self._keystring = access.keystring
         self._clock = clock
         self._timeout_s = timeout_s
+        # A scope that a reply called missing, and one that `/scopes` then listed for that token.
+        self._doubted = ""
+        self._confirmed: tuple[str, int] | None = None
         limit_key = token_key(account.platform, account.shop)
         self._tokens = AccountTokens(limit_key, token_store=token_store, vault=vault, clock=clock)
         self._api = EtsyApi(access, url=url, clock=clock, timeout_s=timeout_s, transport=transport)
@@ -105,11 +114,16 @@ class EtsyPlatform:
         self._api.close()
 
     def needs_token(self) -> bool:
-        """Return True if the access token must be refreshed before anything else."""
-        return self._tokens.needs_refresh()
+        """Return True if the access token must be refreshed or checked before anything else."""
+        return bool(self._doubted) or self._tokens.needs_refresh()
 
     def refresh_token(self, *, send_by_s: float = math.inf) -> bool:
-        """Refresh it; False if no request was made: another worker is at it, or it is too late."""
+        """Refresh it; False if no request was made: another worker is at it, or it is too late.
+
+        If a reply called a scope missing, ask Etsy for the token's scopes instead.
+        """
+        if self._doubted and not self._tokens.needs_refresh():
+            return self._clock.monotonic() <= send_by_s and self._check_scope()
         return self._tokens.refresh(
             self._fetch_grant, timeout_s=self._timeout_s, send_by_s=send_by_s
         )
@@ -149,35 +163,41 @@ class EtsyPlatform:
             text = f"no usable access token for the Etsy shop {self._account.shop}; {CONNECT}"
             raise UnauthorizedError(text, provider=PROVIDER)
         answer = self._api.get(f"/shops/{self._account.shop}{path}", params, bearer=token.text)
-        self._check_access(answer, token)
+        if answer.status in {401, 403}:
+            scope = next((scope for part, scope in SCOPE_OF.items() if part in path), "shops_r")
+            self._raise_refusal(answer, token, scope)
         return answer
 
-    def _check_access(self, answer: HttpResponse, token: Token) -> None:
-        """Raise if the token is refused, which kills it, or may not see this."""
-        if answer.status == httpx.codes.UNAUTHORIZED:
-            if self._tokens.kill(token):
+    def _raise_refusal(self, answer: HttpResponse, token: Token, scope: str) -> NoReturn:
+        """Raise the error of a 401 or 403: only some say that the token is refused."""
+        shop, code, status = self._account.shop, grant_error(answer), answer.status
+        if status == httpx.codes.UNAUTHORIZED and code == "invalid_token":
+            if self._tokens.refuse(token):
                 raise replaced(PROVIDER)
             helps = "another is fetched" if self._tokens.can_refresh else CONNECT
-            text = f"the Etsy shop {self._account.shop} refuses the access token; {helps}"
-            raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
-        if answer.status != httpx.codes.FORBIDDEN:
-            return
-        message = find_error(answer.body)
-        if NO_SCOPE.search(message):
-            text = f"the Etsy shop {self._account.shop} did not grant this ({message}); {CONNECT}"
-            raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
-        # A firewall, or a shop that is not the seller's: no account is disconnected for that.
-        text = (
-            f"etsy forbids this for the shop {self._account.shop}: {message or 'without a reason'}"
-        )
-        raise PermanentError(text, provider=PROVIDER, status=answer.status)
+            text = f"the Etsy shop {shop} refuses the access token; {helps}"
+            raise UnauthorizedError(text, provider=PROVIDER, status=status)
+        message = find_error(answer.body) or "without a reason"
+        if code == "insufficient_scope" and self._confirmed != (scope, token.version):
+            self._doubted = scope  # Etsy has refused complete tokens so for hours
+            text = f"the Etsy shop {shop} refuses a token for lack of {scope}; it is checked"
+            raise UnauthorizedError(text, provider=PROVIDER, status=status)
+        # A firewall, a mistake of Etsy, or a shop that is not the seller's: no reason to end it.
+        text = f"etsy forbids this for the shop {shop}: {message}"
+        raise TransientError(text, provider=PROVIDER, status=status)
+
+    def _check_scope(self) -> bool:
+        """Ask Etsy whether the token has the scope that a reply called missing."""
+        token, scope, self._doubted = self._tokens.find(ACCESS), self._doubted, ""
+        if token is None:
+            return False
+        if scope not in self._api.find_scopes(token.text):
+            text = f"the Etsy shop {self._account.shop} did not grant {scope}; {CONNECT}"
+            raise UnauthorizedError(text, provider=PROVIDER, status=403)
+        self._confirmed = (scope, token.version)
+        return True
 
     def _fetch_grant(self) -> TokenGrant:
         refresh = self._tokens.find(REFRESH)
         assert refresh is not None, "a refresh needs a refresh token"
-        form = {"grant_type": "refresh_token", "refresh_token": refresh.text}
-        try:
-            return self._api.fetch_grant(form)
-        except UnauthorizedError:
-            self._tokens.kill(refresh)
-            raise
+        return self._api.fetch_grant({"grant_type": "refresh_token", "refresh_token": refresh.text})

@@ -241,6 +241,15 @@ def find_error(body: bytes) -> str:
     )
 
 
+def read_scopes(body: bytes) -> Sequence[str]:
+    """Return the scopes in a reply; raises UnreadableError."""
+    document = load(body, PROVIDER)
+    scopes = document.get("scopes") if isinstance(document, dict) else document
+    if not isinstance(scopes, list) or not all(isinstance(scope, str) for scope in scopes):
+        unreadable(PROVIDER, "no list of scopes")
+    return scopes
+
+
 def _receipts(rows: Sequence[Any], total: int | None, *, sort_on: str, now: datetime) -> Page:
     orders, bad = read_rows("orders", rows, _name("receipt_id"), lambda row: _order(row, now))
     customers: dict[str, Customer] = {}

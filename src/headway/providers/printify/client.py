@@ -9,7 +9,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import NoReturn
 from urllib.parse import quote
 
 import httpx
@@ -19,7 +18,12 @@ from headway.core.accounts.jobs import Account
 from headway.core.accounts.pagination import Page, PageRequest
 from headway.core.catalog.storefront import Cost
 from headway.core.limits.transitions import Observation
-from headway.errors import UnauthorizedError
+from headway.errors import (
+    AppRefusedError,
+    PermanentError,
+    TransientError,
+    UnauthorizedError,
+)
 from headway.providers.http import HttpResponse, build_client, check_status, exchange
 from headway.providers.printify import replies
 from headway.providers.printify.limits import account_limit_key
@@ -27,10 +31,13 @@ from headway.providers.printify.replies import PROVIDER, PrintifyShop
 from headway.providers.token_store import TokenStore
 from headway.providers.tokens import (
     ACCESS,
+    GRANT_ENDED,
     REFRESH,
     AccountTokens,
     Token,
     TokenGrant,
+    check_grant,
+    grant_error,
     read_grant,
     replaced,
     token_key,
@@ -128,7 +135,7 @@ class PrintifyPlatform:
 
     def _read_order(self, shop: str, order_id: str) -> Page:
         answer = self._get(f"{shop}/orders/{quote(order_id, safe='')}.json", {})
-        if answer.status in NO_ORDER:
+        if answer.status in NO_ORDER and not answer.is_page:
             return Page(missing=(order_id,))
         check_status(answer, provider=PROVIDER, shows_body=True)
         return replies.read_order(answer.body, now=self._clock.now())
@@ -156,45 +163,48 @@ class PrintifyPlatform:
         )
 
     def _check_token(self, answer: HttpResponse, token: Token) -> None:
-        """Raise if we are not let in; a refusal kills the token used, and only that."""
-        if answer.status == httpx.codes.UNAUTHORIZED:
-            if self._tokens.kill(token):
-                raise replaced(PROVIDER)
-            over = f"it was revoked, or is a year old: {RENEW}"
-            helps = "another is fetched" if self._tokens.can_refresh else over
-            self._deny(answer, f"Printify refuses the token of shop {{shop}}; {helps}")
-        if answer.status == httpx.codes.FORBIDDEN:
-            scopes = "shops.read, orders.read and products.read"
-            self._deny(answer, f"Printify denies shop {{shop}} to its token; give it {scopes}")
+        """Raise if the API refuses this token; a page or a 403 says nothing of it."""
+        if answer.status != httpx.codes.UNAUTHORIZED or answer.document is None:
+            return
+        if self._tokens.refuse(token):
+            raise replaced(PROVIDER)
+        over = f"it was revoked, or is a year old: {RENEW}"
+        helps = "another is fetched" if self._tokens.can_refresh else over
+        text = f"Printify refuses the token of shop {self._account.shop}; {helps}"
+        raise UnauthorizedError(text + _detail(answer), provider=PROVIDER, status=answer.status)
 
     def _check_there(self, answer: HttpResponse) -> None:
-        if answer.status == httpx.codes.NOT_FOUND:
-            self._deny(answer, "Printify has no shop {shop} in this account; connect it again")
+        """Raise on a bad status of a list, with what a person can do about it."""
+        shop = self._account.shop
+        if answer.status == httpx.codes.NOT_FOUND and not answer.is_page:
+            text = f"Printify has no shop {shop} in this account; if it stays so, connect it again"
+            raise PermanentError(text + _detail(answer), provider=PROVIDER, status=answer.status)
+        if answer.status == httpx.codes.FORBIDDEN:
+            scopes = "shops.read, orders.read and products.read"
+            text = f"Printify denies shop {shop}; if it stays so, give its token {scopes}"
+            raise TransientError(text + _detail(answer), provider=PROVIDER, status=answer.status)
         check_status(answer, provider=PROVIDER, shows_body=True)
-
-    def _deny(self, answer: HttpResponse, text: str) -> NoReturn:
-        detail = f" (it says: {replies.read_message(answer.body)})"
-        raise UnauthorizedError(
-            text.format(shop=self._account.shop) + detail, provider=PROVIDER, status=answer.status
-        )
 
     def _fetch_grant(self) -> TokenGrant:
         refresh = self._tokens.find(REFRESH)
         assert refresh is not None, "a refresh needs a refresh token"
         if not self._app_id:
             text = "the app's id is needed to refresh a Printify token; connect with a personal one"
-            raise UnauthorizedError(text, provider=PROVIDER)
+            raise AppRefusedError(text, provider=PROVIDER)
         form = {"app_id": self._app_id, "refresh_token": refresh.text}
         request = self._client.build_request("POST", REFRESH_PATH, data=form)
         answer = self._exchange(request, refresh.text)
-        if answer.status in {400, 401}:
-            self._tokens.kill(refresh)
+        if grant_error(answer) == GRANT_ENDED:
             text = f"Printify no longer lets us into shop {self._account.shop}; connect it again"
             raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
-        check_status(answer, provider=PROVIDER, shows_body=False)
+        check_grant(answer, provider=PROVIDER)
         grant = read_grant(answer.body, self._clock.now(), provider=PROVIDER)
         expires_at = _expiry(answer.body)
         return replace(grant, access_until=expires_at) if expires_at else grant
+
+
+def _detail(answer: HttpResponse) -> str:
+    return f" (it says: {replies.read_message(answer.body)})"
 
 
 def _expiry(body: bytes) -> datetime | None:

@@ -3,31 +3,44 @@
 A reply from another API version is rejected, since its fields may have another meaning.
 """
 
-import json
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import NoReturn
 
 import httpx
 
 from headway.clock import Clock
 from headway.core.catalog.listings import LimitKey
 from headway.core.catalog.storefront import Cost
-from headway.errors import AppRefusedError, ConfigError, UnauthorizedError, UnreadableError
+from headway.errors import (
+    AppRefusedError,
+    ConfigError,
+    MovedError,
+    SuspendedError,
+    TransientError,
+    UnauthorizedError,
+    UnreadableError,
+)
 from headway.providers.excerpt import excerpt
 from headway.providers.http import HttpResponse, build_client, check_status, exchange
 from headway.providers.shopify import replies
 from headway.providers.shopify.limits import shop_limit_key
 from headway.providers.shopify.queries import Document
 from headway.providers.shopify.replies import PROVIDER, ShopReply
+from headway.providers.shopify.shops import HOST
 from headway.providers.token_store import TokenStore
 from headway.providers.tokens import (
     ACCESS,
+    GRANT_ENDED,
     REFRESH,
     AccountTokens,
     Token,
     TokenGrant,
+    check_grant,
+    grant_error,
     read_grant,
     replaced,
 )
@@ -39,14 +52,24 @@ TOKEN_PATH = "/admin/oauth/access_token"  # noqa: S105 - an address
 TOKEN_HEADER = "X-Shopify-Access-Token"  # noqa: S105 - a header's name
 VERSION_HEADER = "X-Shopify-API-Version"
 CONNECT = "connect the shop again with `headway connect`"
-# Statuses that mean a whole shop is closed to us; a person must act.
+# Statuses that mean a whole shop is closed to us for now; its owner must act.
 CLOSED = {
     402: "is frozen until its bill is paid; settle it in Shopify",
-    403: "denies access; see that the app is installed there and has its scopes",
-    404: "is not there; check its name",
     423: "is locked by Shopify; clear that with their support",
 }
-REFUSED_GRANT = frozenset({400, 401})
+# Statuses that an edge in front of the API sends too: what to check if they stay.
+PASSING = {
+    403: "see that the app is installed there and has its scopes",
+    404: "check its name",
+}
+MOVED = frozenset({301, 308})
+WHO = "query { shop { name myshopifyDomain } }"
+# Codes of a token request that mean our app's id or secret is wrong.
+APP_ERRORS = frozenset(
+    {"invalid_request", "application_cannot_be_found", "invalid_client", "unauthorized_client"}
+)
+# Without this header Shopify answers errors of OAuth with a page.
+JSON_ONLY = {"Accept": "application/json"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +106,9 @@ class ShopApi:
             self.limit_key, token_store=token_store, vault=vault, clock=clock
         )
         self._cost: Cost | None = None
+        self._url = url
+        # Where a redirect says that the shop is now; not yet verified.
+        self._moved_to = ""
 
     @property
     def limit_key(self) -> LimitKey:
@@ -104,15 +130,53 @@ class ShopApi:
             client.close()
 
     def needs_token(self) -> bool:
-        """Return True if the access token must be refreshed before anything else."""
-        return self._tokens.needs_refresh()
+        """Return True if a token, or the shop's new address, must be asked for first."""
+        return bool(self._moved_to) or self._tokens.needs_refresh()
 
     def refresh_token(self, *, send_by_s: float = math.inf) -> bool:
         """Refresh it; False if no request was made: another worker is at it, or it is too late."""
         self._cost = None
+        base, token = self.base, self._tokens.find(ACCESS)
+        if self._moved_to:
+            if self._clock.monotonic() > send_by_s:
+                return False
+            domain, self._moved_to = self._moved_to, ""
+            base = shop_address(self._url, domain)
+            if token is not None:
+                self._follow(domain, base, token)
         return self._tokens.refresh(
-            self._fetch_grant, timeout_s=self._timeout_s, send_by_s=send_by_s
+            partial(self._fetch_grant, base), timeout_s=self._timeout_s, send_by_s=send_by_s
         )
+
+    def _follow(self, domain: str, base: httpx.URL, token: Token) -> NoReturn:
+        """Ask at the new address which shop it is; store it if it is ours, and raise MovedError."""
+        client = self.client(str(base))
+        request = client.build_request(
+            "POST", PATH, headers={TOKEN_HEADER: token.text}, json={"query": WHO}
+        )
+        answer = self.exchange(client, request, hide=(token.text,))
+        check_grant(answer, provider=PROVIDER)
+        if replies.read_shop(answer.body)[0] != domain:
+            text = f"{self._domain} leads to {domain}, which is another shop"
+            raise UnreadableError(text, provider=PROVIDER)
+        if not self._tokens.move(shop_limit_key(self._access.client_id, domain)):
+            text = f"{self._domain} is now {domain}, but that is another account's shop"
+            raise TransientError(text, provider=PROVIDER)
+        text = f"{self._domain} is now {domain}; the next call goes there"
+        raise MovedError(text, provider=PROVIDER, status=301)
+
+    def _check_address(self, answer: HttpResponse) -> None:
+        """Raise MovedError if the shop has another address; a token goes to shops only."""
+        if answer.status not in MOVED:
+            return
+        address = find_address(answer.headers.get("location", ""))
+        host = "" if address is None else address.host
+        if not HOST.fullmatch(host) or host == self._domain:
+            text = f"{self._domain} leads to {excerpt(host.encode())!r}, which is not a shop"
+            raise UnreadableError(text, provider=PROVIDER, status=answer.status)
+        self._moved_to = host
+        text = f"{self._domain} leads to {host}; that is checked"
+        raise MovedError(text, provider=PROVIDER, status=answer.status)
 
     def ask(self, document: Document) -> ShopReply:
         """Send a document; the reply's own errors are still to be looked at."""
@@ -161,9 +225,9 @@ class ShopApi:
         )
 
     def _check_status(self, answer: HttpResponse, token: Token) -> None:
-        """Raise on a bad status; a refusal kills the token used, and only that."""
-        if answer.status == httpx.codes.UNAUTHORIZED:
-            if self._tokens.kill(token):
+        """Raise on a bad status; only a 401 of the API itself says that the token is refused."""
+        if answer.status == httpx.codes.UNAUTHORIZED and answer.document is not None:
+            if self._tokens.refuse(token):
                 raise replaced(PROVIDER)
             helps = "another is fetched" if self._tokens.can_refresh else CONNECT
             text = f"{self._domain} refuses the access token; {helps}"
@@ -182,12 +246,16 @@ class ShopApi:
             )
 
     def _check_open(self, answer: HttpResponse, *, detail: str = "") -> None:
+        self._check_address(answer)
+        shop_detail = f" (it says: {detail})" if detail else ""
         if why := CLOSED.get(answer.status):
-            shop_detail = f" (it says: {detail})" if detail else ""
-            text = f"the shop {self._domain} {why}, then {CONNECT}{shop_detail}"
-            raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
+            text = f"the shop {self._domain} {why}{shop_detail}"
+            raise SuspendedError(text, provider=PROVIDER, status=answer.status)
+        if check := PASSING.get(answer.status):
+            text = f"the shop {self._domain} answered {answer.status}; if it stays so, {check}"
+            raise TransientError(text + shop_detail, provider=PROVIDER, status=answer.status)
 
-    def _fetch_grant(self) -> TokenGrant:
+    def _fetch_grant(self, base: httpx.URL) -> TokenGrant:
         refresh = self._tokens.find(REFRESH)
         assert refresh is not None, "a refresh needs a refresh token"
         if not self._access.client_id or not self._access.client_secret:
@@ -202,22 +270,18 @@ class ShopApi:
             "grant_type": "refresh_token",
             "refresh_token": refresh.text,
         }
-        request = self._shop.build_request("POST", TOKEN_PATH, data=form)
-        answer = self.exchange(self._shop, request)
-        if answer.status in REFUSED_GRANT:
-            self._refuse_grant(answer, refresh)
-        self._check_open(answer)
-        check_status(answer, provider=PROVIDER, shows_body=False)
-        return read_grant(answer.body, self._clock.now(), provider=PROVIDER)
-
-    def _refuse_grant(self, answer: HttpResponse, refresh: Token) -> None:
-        """Raise the right error for a wrong app secret, which is ours to fix, or an ended grant."""
-        if oauth_error(answer.body) == "invalid_client":
-            text = "shopify refuses HEADWAY_SHOPIFY_CLIENT_ID or its secret; set them anew"
+        client = self.client(str(base))
+        request = client.build_request("POST", TOKEN_PATH, data=form, headers=JSON_ONLY)
+        answer = self.exchange(client, request)
+        if grant_error(answer) == GRANT_ENDED:
+            text = f"{self._domain} no longer lets us in; {CONNECT}"
+            raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
+        if grant_error(answer) in APP_ERRORS:
+            text = "shopify refuses HEADWAY_SHOPIFY_CLIENT_ID or its secret; check both"
             raise AppRefusedError(text, provider=PROVIDER, status=answer.status)
-        self._tokens.kill(refresh)
-        text = f"{self._domain} no longer lets us in; {CONNECT}"
-        raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
+        self._check_open(answer)
+        check_grant(answer, provider=PROVIDER)
+        return read_grant(answer.body, self._clock.now(), provider=PROVIDER)
 
 
 def shop_address(template: str, domain: str) -> httpx.URL:
@@ -238,12 +302,3 @@ def find_address(text: str) -> httpx.URL | None:
         return None
     is_usable = address.scheme in {"http", "https"} and re.fullmatch(r"[\w.:-]+", address.host)
     return address if is_usable else None
-
-
-def oauth_error(body: bytes) -> str:
-    """Return the error code of a token reply, if it has one."""
-    try:
-        reply = json.loads(body)
-    except (ValueError, RecursionError):
-        return ""
-    return str(reply.get("error") or "") if isinstance(reply, dict) else ""

@@ -4,7 +4,6 @@ Shopify has a page for each shop, so the shop must be known beforehand; it is ve
 token, so that no token is stored under another shop's name.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,16 +12,14 @@ import httpx
 from headway.clock import Clock
 from headway.core.catalog.listings import LimitKey
 from headway.core.limits.transitions import Resource
-from headway.errors import ConfigError, NotFoundError, UnreadableError
+from headway.errors import ConfigError, NotFoundError
 from headway.providers.http import HttpResponse, build_client, check_status, exchange
 from headway.providers.oauth import AuthorizedShop
-from headway.providers.shopify.api import PATH, shop_address
+from headway.providers.shopify.api import PATH, WHO, shop_address
 from headway.providers.shopify.oauth_requests import consent_url, exchange_code
-from headway.providers.shopify.replies import PROVIDER
+from headway.providers.shopify.replies import PROVIDER, read_shop
 from headway.providers.shopify.storefront import ShopAccess, shop_limit_key, shop_resource
 from headway.providers.tokens import TokenGrant
-
-WHO = "query { shop { name myshopifyDomain } }"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +69,7 @@ class ShopifyOAuth:
         """Read the shop's name; one call. Raises NotFoundError if it is another shop."""
         answer = self._ask(shop, grant.access)
         check_status(answer, provider=PROVIDER, shows_body=True)
-        domain, name = _read_shop(answer.body)
+        domain, name = read_shop(answer.body)
         if domain != shop:
             raise NotFoundError(f"Shopify let us into {domain}, and not into {shop}")
         return AuthorizedShop(shop=domain, title=name)
@@ -107,12 +104,3 @@ class ShopifyOAuth:
                 provider=PROVIDER,
                 hide=(bearer,),
             )
-
-
-def _read_shop(body: bytes) -> tuple[str, str]:
-    try:
-        fields = json.loads(body)["data"]["shop"]
-        return str(fields["myshopifyDomain"]), str(fields["name"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        text = "shopify did not say which shop it is"
-        raise UnreadableError(text, provider=PROVIDER) from None

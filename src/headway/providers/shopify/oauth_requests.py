@@ -12,9 +12,15 @@ import httpx
 from headway.clock import Clock
 from headway.errors import InvalidError, PermanentError
 from headway.providers.http import build_client, check_status, exchange
-from headway.providers.shopify.api import TOKEN_PATH, ShopAccess, oauth_error, shop_address
+from headway.providers.shopify.api import JSON_ONLY, TOKEN_PATH, ShopAccess, shop_address
 from headway.providers.shopify.replies import PROVIDER
-from headway.providers.tokens import NEVER, TokenGrant, read_grant
+from headway.providers.tokens import (
+    GRANT_ENDED,
+    NEVER,
+    TokenGrant,
+    grant_error,
+    read_grant,
+)
 
 CONSENT_PATH = "/admin/oauth/authorize"
 REFUSED = frozenset({400, 401})
@@ -82,11 +88,13 @@ def exchange_code(
     }
     base = str(shop_address(url, shop))
     with build_client(base, clock=clock, timeout_s=timeout_s, transport=transport) as client:
-        request = client.build_request("POST", TOKEN_PATH, data=form)
+        request = client.build_request("POST", TOKEN_PATH, data=form, headers=JSON_ONLY)
         answer = exchange(client, request, clock=clock, timeout_s=timeout_s, provider=PROVIDER)
-    if answer.status in REFUSED:
-        is_app = oauth_error(answer.body) == "invalid_client"
-        why = "HEADWAY_SHOPIFY_CLIENT_ID or its secret; set them anew" if is_app else "the code"
+    if answer.status in REFUSED and not answer.is_page:
+        # It answers `invalid_request` to a wrong secret as to a code that was used.
+        app = "HEADWAY_SHOPIFY_CLIENT_ID or its secret; check both"
+        is_code = grant_error(answer) in {"invalid_request", GRANT_ENDED}
+        why = f"the code, or {app}" if is_code else app
         raise PermanentError(f"shopify refuses {why}", provider=PROVIDER, status=answer.status)
     check_status(answer, provider=PROVIDER, shows_body=False)
     grant = read_grant(answer.body, clock.now(), provider=PROVIDER)

@@ -19,7 +19,7 @@ from headway.core.catalog.storefront import (
     WriteResult,
     WriteVerdict,
 )
-from headway.errors import PermanentError, UnauthorizedError, UnreadableError
+from headway.errors import PermanentError, SuspendedError, UnreadableError
 from headway.providers.excerpt import excerpt
 from headway.providers.reply_fields import (
     COUNT_MAX,
@@ -153,7 +153,7 @@ def check_currency(reply: ShopReply, currency: str | None) -> None:
     shop = reply.data.get("shop")
     sells_in = shop.get("currencyCode") if isinstance(shop, dict) else None
     if currency is not None and isinstance(sells_in, str) and sells_in != currency:
-        raise UnauthorizedError(
+        raise SuspendedError(
             f"the shop sells in {excerpt(sells_in.encode())} and prices are made in {currency};"
             " see HEADWAY_CURRENCY, then connect it again",
             provider=PROVIDER,

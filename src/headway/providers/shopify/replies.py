@@ -16,9 +16,9 @@ from headway.errors import (
     InvariantError,
     PermanentError,
     RequestRefusedError,
+    SuspendedError,
     ThrottledError,
     TimedOutError,
-    UnauthorizedError,
     UnreadableError,
 )
 from headway.providers import reply_rows
@@ -159,7 +159,7 @@ class ShopReply:
     def _deny(self) -> None:
         for fault in self.faults:
             if fault.code in NO_ACCESS:
-                raise UnauthorizedError(
+                raise SuspendedError(
                     f"the shop denies access: {fault.message}; grant the app its scopes, then"
                     " connect the shop again",
                     provider=PROVIDER,
@@ -192,6 +192,15 @@ def read_reply(body: bytes) -> ShopReply:
         cost=_cost(document.get("extensions")),
         warnings=_warnings(document.get("extensions")),
     )
+
+
+def read_shop(body: bytes) -> tuple[str, str]:
+    """Return the address and the name of the shop that answers; raises UnreadableError."""
+    try:
+        fields = json.loads(body)["data"]["shop"]
+        return str(fields["myshopifyDomain"]), str(fields["name"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        unreadable("no shop")
 
 
 def user_faults(payload: object) -> list[ShopUserError] | None:

@@ -1,8 +1,8 @@
 """Shopify's Admin GraphQL API behind the engine's port `Storefront`: each method is one request.
 
-After a write UnsentError, ThrottledError, UnauthorizedError and PermanentError mean that nothing
-was done; any other error leaves it open. So does a reply from another API version, since its fields
-may have another meaning.
+After a write UnsentError, ThrottledError, UnauthorizedError, SuspendedError and PermanentError mean
+that nothing was done; any other error leaves it open. So does a reply from another API version,
+since its fields may have another meaning.
 """
 
 import math

@@ -22,7 +22,8 @@ from headway.store.monitoring.notices import Topic, add_notice, subject_of
 from headway.store.pool import Pool, guarded
 
 COLUMNS = """
-id::text, user_id, platform, shop, status, reason, locations, locations_at, owner_id, title,
+id::text, user_id, platform, shop, status,
+CASE status WHEN 'connected' THEN wait_reason ELSE reason END, locations, locations_at, owner_id, title,
 horizon_at
 """
 # A name that was mistyped must not be the seller's, or the shop's, for ever.
@@ -52,7 +53,8 @@ WHERE platform = %(platform)s AND user_id = %(user_id)s AND shop = %(shop)s
 # A new token does not create another account: missing values stay.
 RECONNECT = f"""
 UPDATE connected_accounts SET status = 'connected', reason = '', locations = NULL,
-  locations_at = NULL, owner_id = coalesce(nullif(%(owner_id)s, ''), owner_id),
+  locations_at = NULL, refusals = 0, refused_since = NULL, refused_at = NULL, suspensions = 0,
+  wait_until = NULL, wait_reason = '', owner_id = coalesce(nullif(%(owner_id)s, ''), owner_id),
   title = coalesce(nullif(%(title)s, ''), title), updated_at = %(now)s
 WHERE platform = %(platform)s AND user_id = %(user_id)s AND shop = %(shop)s
 RETURNING {COLUMNS}
@@ -101,7 +103,10 @@ WHERE platform = '{STOREFRONT}' AND user_id = ANY(%(user_ids)s)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectedShop:
-    """A seller's connection to a shop; locations by name are None until they were read."""
+    """A seller's connection to a shop; locations by name are None until they were read.
+
+    `reason` says why it is disconnected, or why it waits.
+    """
 
     id: str
     user_id: SellerId

@@ -51,6 +51,31 @@ WHERE credential.credential_key = %(key)s
   AND credential.name = used.name AND credential.version = used.version
 """
 
+RENAME = """
+WITH renamed AS (
+  UPDATE connected_accounts AS account SET shop = %(shop)s, locations = NULL, locations_at = NULL,
+    updated_at = %(now)s
+  WHERE platform = split_part(%(key)s::text, ':', 1)
+    AND shop = regexp_replace(%(key)s::text, '^.*:', '') AND status = 'connected'
+    AND NOT EXISTS (SELECT FROM connected_accounts AS other
+      WHERE other.platform = account.platform AND other.shop = %(shop)s)
+  RETURNING user_id, platform
+)
+INSERT INTO sync_audit_log (user_id, sync_timestamp, event_type, old_value, new_value, created_at)
+SELECT user_id, %(now)s, 'account_renamed',
+  jsonb_build_object('shop', regexp_replace(%(key)s::text, '^.*:', '')),
+  jsonb_build_object('platform', platform, 'shop', %(shop)s::text), %(now)s
+FROM renamed
+"""
+# Tokens of an earlier connection of the new name are not valid any more.
+MOVE = """
+WITH former AS (DELETE FROM credential WHERE credential_key = %(new_key)s RETURNING name, version)
+INSERT INTO credential (credential_key, name, secret, expires_at, version)
+SELECT %(new_key)s, name, secret, expires_at,
+  version + coalesce((SELECT max(former.version) FROM former), 0)
+FROM credential WHERE credential_key = %(key)s
+"""
+
 BEGIN_REFRESH = """
 INSERT INTO credential_refresh AS held (credential_key, owner, lease_until)
 VALUES (%(key)s, %(owner)s, %(lease_until)s)
@@ -147,6 +172,17 @@ class Credentials:
         }
         with guarded(), self._pool.connection() as connection:
             connection.execute(INVALIDATE, values)
+
+    def move(self, limit_key: LimitKey, new_key: LimitKey, *, now: datetime) -> bool:
+        """Rename the shop of these tokens; False if the new name is another account's."""
+        shop = new_key.rpartition(":")[2]
+        values = {"key": limit_key, "new_key": new_key, "shop": shop, "now": now}
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            if not connection.execute(RENAME, values).rowcount:
+                return False
+            connection.execute(MOVE, values)
+            connection.execute(FORGET, (limit_key,))
+        return True
 
     def begin_refresh(
         self, limit_key: LimitKey, *, owner: str, now: datetime, lease_until: datetime

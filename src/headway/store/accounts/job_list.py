@@ -53,7 +53,7 @@ job.job_type, job.tier, job.score, job.status, job.next_run_at, job.started_at, 
 job.lease_until, job.lease_owner, job.retry_count, coalesce(job.last_error, ''),
 CASE job.status WHEN 'cancelled' THEN account.reason ELSE job.wait_reason END,
 job.calls_estimate, job.run_calls, job.queries_used, job.updated_at,
-job.day_calls, job.day_calls_at
+job.day_calls, job.day_calls_at, job.revive_at
 """
 SELECTED = f"""
 SELECT {COLUMNS} FROM ({{jobs}}) AS job
@@ -148,7 +148,7 @@ ORDERS = {
     JobStatus.DEAD: NEWEST,
     JobStatus.CANCELLED: NEWEST,
 }
-FIELDS = tuple(name for name in JobPosition.__dataclass_fields__)[:24]
+FIELDS = tuple(name for name in JobPosition.__dataclass_fields__)[:25]
 Values = Mapping[str, Any]
 
 

@@ -42,7 +42,7 @@ WITH ours AS (
     AND status IN ('cancelled', 'failed', 'dead') ORDER BY id FOR UPDATE
 ), resumed AS (
   UPDATE sync_jobs AS job SET status = 'queued', next_run_at = %(first_at)s, retry_count = 0,
-    last_error = NULL, wait_reason = '', updated_at = %(now)s
+    last_error = NULL, wait_reason = '', revive_at = NULL, updated_at = %(now)s
   FROM ours WHERE job.id = ours.id RETURNING job.id, job.user_id, ours.status
 )
 INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, created_at)
@@ -56,11 +56,22 @@ WITH ours AS (
   ORDER BY id FOR UPDATE
 ), cancelled AS (
   UPDATE sync_jobs AS job SET status = 'cancelled', fence = fence + 1, next_run_at = NULL,
-    woken_at = NULL, lease_owner = NULL, lease_until = NULL, wait_reason = '', updated_at = %(now)s
+    woken_at = NULL, lease_owner = NULL, lease_until = NULL, wait_reason = '', revive_at = NULL,
+    updated_at = %(now)s
   FROM ours WHERE job.id = ours.id RETURNING job.id, job.user_id
 )
 INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, error_message, created_at)
 SELECT user_id, id, %(now)s, 'job_cancelled', %(reason)s, %(now)s FROM cancelled
+"""
+POSTPONE = """
+WITH ours AS (
+  SELECT id FROM sync_jobs WHERE account_id = %(account_id)s
+    AND status IN ('queued', 'completed', 'failed') AND next_run_at < %(until)s
+  ORDER BY id FOR NO KEY UPDATE
+)
+UPDATE sync_jobs AS job SET next_run_at = %(until)s, wait_reason = %(reason)s,
+  updated_at = %(now)s
+FROM ours WHERE job.id = ours.id
 """
 REVIVE = """
 WITH ours AS (
@@ -71,7 +82,7 @@ WITH ours AS (
     AND job.status = 'dead' ORDER BY job.id FOR UPDATE OF job
 ), revived AS (
   UPDATE sync_jobs AS job SET status = 'queued', next_run_at = %(now)s, retry_count = 0,
-    last_error = NULL, wait_reason = '', updated_at = %(now)s
+    last_error = NULL, wait_reason = '', revive_at = NULL, updated_at = %(now)s
   FROM ours WHERE job.id = ours.id RETURNING job.id, job.user_id
 )
 INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, created_at)
@@ -167,6 +178,14 @@ def cancel(connection: Connection[Any], account: Account, reason: str, *, now: d
     """Stop all jobs of an account, running ones too; return how many that were."""
     values = {**_values_of(account, now), "reason": reason}
     return connection.execute(CANCEL, values).rowcount
+
+
+def postpone(
+    connection: Connection[Any], account: Account, until: datetime, reason: str, *, now: datetime
+) -> int:
+    """Let no waiting job of an account run before then; return how many have to wait."""
+    values = {**_values_of(account, now), "until": until, "reason": reason}
+    return connection.execute(POSTPONE, values).rowcount
 
 
 def set_tier(

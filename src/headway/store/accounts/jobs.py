@@ -33,7 +33,7 @@ from headway.core.limits.daily_shares import DayPlan, share_of
 from headway.errors import InvalidError, StoreError
 from headway.store.accounts import connections, warehouse
 from headway.store.accounts.job_claim import Claimed, JobClaim, due_places, is_any_due
-from headway.store.accounts.job_rows import lock_seller
+from headway.store.accounts.job_rows import lock_seller, postpone
 from headway.store.limits.day_demand import DayDemand
 from headway.store.limits.limiter import PostgresLimiter
 from headway.store.pool import Pool, guarded
@@ -81,10 +81,19 @@ UPDATE sync_jobs SET next_run_at = greatest(%(now)s, started_at + %(span)s), upd
 WHERE platform = %(platform)s AND tier = %(tier)s AND kind = %(kind)s AND status = 'completed'
   AND NOT is_backfill AND next_run_at > greatest(%(now)s, started_at + %(span)s) + %(slack)s
 """
-POSTPONE = """
-UPDATE sync_jobs SET next_run_at = %(until)s, wait_reason = %(reason)s, updated_at = %(now)s
-WHERE account_id = %(account_id)s AND status IN ('queued', 'completed', 'failed')
-  AND next_run_at < %(until)s
+# Dead jobs whose failures may have passed; not while their platform is down for everybody.
+REVIVE_DUE = """
+WITH due AS (
+  SELECT id FROM sync_jobs AS job WHERE status = 'dead' AND revive_at <= %(now)s
+    AND NOT EXISTS (SELECT FROM breaker WHERE limit_key = job.platform AND open_until IS NOT NULL)
+  ORDER BY revive_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+), revived AS (
+  UPDATE sync_jobs AS job SET status = 'queued', next_run_at = %(now)s,
+    retry_count = greatest(retry_count - 1, 0), wait_reason = '', updated_at = %(now)s
+  FROM due WHERE job.id = due.id RETURNING job.id, job.user_id
+)
+INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_value, created_at)
+SELECT user_id, id, %(now)s, 'job_revived', '{"by": "headway"}', %(now)s FROM revived
 """
 RELAX_SLACK = timedelta(minutes=5)
 FORGET_BUDGETS = "DELETE FROM rate_budgets WHERE hour < %s"
@@ -211,12 +220,17 @@ class Jobs:
         next_run_at: datetime | None,
         retry_count: int = 0,
         reason: str = "",
+        revive_at: datetime | None = None,
         calls: int = 0,
         now: datetime,
     ) -> bool:
         """End a claim; return False if the lease was lost. A woken job is due at once."""
         ending = Ending(
-            status=status, next_run_at=next_run_at, retry_count=retry_count, reason=reason
+            status=status,
+            next_run_at=next_run_at,
+            retry_count=retry_count,
+            reason=reason,
+            revive_at=revive_at,
         )
         with guarded(), self._pool.connection() as connection, connection.transaction():
             if status is JobStatus.LIMITED and _has_moved(connection, job):
@@ -249,9 +263,8 @@ class Jobs:
 
     def postpone(self, account: Account, until: datetime, reason: str, *, now: datetime) -> int:
         """Let no waiting job of an account run before then; return how many have to wait."""
-        values = {"account_id": account.id, "until": until, "reason": reason, "now": now}
         with guarded(), self._pool.connection() as connection:
-            return connection.execute(POSTPONE, values).rowcount
+            return postpone(connection, account, until, reason, now=now)
 
     def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
         """Return open orders that were not read since then, the longest ago first."""
@@ -279,6 +292,11 @@ class Jobs:
         """Queue jobs whose lease has expired, under a new fence; return how many."""
         with guarded(), self._pool.connection() as connection:
             return connection.execute(RESCUE, {"now": now, "limit": limit}).rowcount
+
+    def revive_due(self, now: datetime, *, limit: int = 100) -> int:
+        """Queue dead jobs whose failures may have passed; return how many."""
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(REVIVE_DUE, {"now": now, "limit": limit}).rowcount
 
     def forget(self, before: datetime) -> int:
         """Delete budget use before that instant; return how many rows."""
@@ -320,6 +338,7 @@ def _settled(job: Job, ending: Ending, *, calls: int, now: datetime) -> dict[str
         "job_type": type_after(job.type, status),
         "scores_by_tier": json.dumps(SCORES_BY_TIER),
         "next_run_at": ending.next_run_at,
+        "revive_at": ending.revive_at,
         "retry_count": ending.retry_count,
         "wait_reason": "" if is_done or is_charged else reason,
         "error": reason if is_charged else None,

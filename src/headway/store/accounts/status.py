@@ -54,7 +54,9 @@ FILTER = """(%(user_id)s::text IS NULL OR user_id = %(user_id)s)
   AND (%(platform)s::text IS NULL OR platform = %(platform)s)"""
 ACCOUNTS = """
 SELECT account.id::text, account.user_id, coalesce(profile.tier, 'free'), account.platform,
-  account.shop, account.title, account.status = 'connected', account.reason, account.horizon_at,
+  account.shop, account.title, account.status = 'connected',
+  CASE account.status WHEN 'connected' THEN account.wait_reason ELSE account.reason END,
+  account.horizon_at,
   (SELECT placed_at FROM orders WHERE account_id = account.id ORDER BY placed_at DESC LIMIT 1),
   (SELECT count(*) FROM (SELECT FROM orders WHERE account_id = account.id
      LIMIT %(most)s) AS few),

@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from headway.core.accounts.jobs import Account
 from headway.core.catalog.listings import CLOCKS_APART_MAX, Sku
 from headway.core.catalog.storefront import (
     BulkProgress,
@@ -44,6 +43,7 @@ SHOP_COLUMNS = """
 """
 OPEN_TO_US = f"""account.platform = '{STOREFRONT}' AND account.status = 'connected'
   AND (account.push_lease_until IS NULL OR account.push_lease_until < %(expired_before)s)
+  AND (account.wait_until IS NULL OR account.wait_until <= %(now)s)
   AND NOT {ALL_PAUSED} AND NOT {is_seller_paused("account")}"""
 # Which shops to read: all, one, or those without a dispatched worker.
 ALL_SHOPS, ONE_SHOP = "true", "account.id = %(only)s::uuid"
@@ -268,11 +268,10 @@ class Pushes(Queries):
 
     def disconnect(self, shop: Shop, reason: str, *, now: datetime) -> None:
         """Disconnect a shop that refuses our access, and notify its seller."""
-        account = Account(id=shop.id, user_id=shop.user_id, platform=STOREFRONT, shop=shop.domain)
         with guarded(), self._pool.connection() as connection, connection.transaction():
             lock_seller(connection, shop.user_id)
             if connection.execute(LEAVE, {"id": shop.id}).rowcount:
-                disconnect(connection, account, reason, now=now)
+                disconnect(connection, shop.account, reason, now=now)
 
     def forget(self, before: datetime) -> int:
         """Remove intents that are closed and were made before that instant; return how many."""

@@ -31,7 +31,8 @@ ROWS_SHOWN = 10
 SHOPS = f"""
 SELECT account.user_id, account.shop, account.status, account.reason,
   greatest(due.count - refused.count, 0), refused.count, worst.error, held.count, account.total
-FROM (SELECT user_id, shop, status, reason, count(*) OVER () AS total
+FROM (SELECT user_id, shop, status, count(*) OVER () AS total,
+        CASE status WHEN 'connected' THEN wait_reason ELSE reason END AS reason
       FROM connected_accounts WHERE platform = '{STOREFRONT}' {{of_seller}}
       ORDER BY status = 'connected', user_id LIMIT %(shops)s) AS account
 CROSS JOIN LATERAL (

@@ -23,7 +23,7 @@ CREATE DOMAIN audit_event_type AS text CONSTRAINT audit_event_type_check CHECK (
     -- account jobs
     'job_started', 'job_completed', 'job_yielded', 'job_rescheduled', 'job_failed', 'job_dead',
     'job_cancelled', 'job_rescued', 'job_revived', 'job_woken', 'plan_limit_reached',
-    'plan_limit_lifted', 'account_connected', 'account_disconnected', 'token_refreshed',
+    'plan_limit_lifted', 'account_connected', 'account_disconnected', 'account_renamed', 'token_refreshed',
     -- people
     'sync_paused', 'sync_resumed', 'sync_triggered', 'tier_set', 'key_created', 'key_revoked',
     'link_created', 'session_begun', 'session_ended',
@@ -183,6 +183,12 @@ CREATE TABLE connected_accounts (
     push_owner text,
     push_lease_until timestamptz,
     drift_check_at timestamptz,
+    refusals integer NOT NULL DEFAULT 0,
+    refused_since timestamptz,
+    refused_at timestamptz,
+    suspensions integer NOT NULL DEFAULT 0,
+    wait_until timestamptz,
+    wait_reason text NOT NULL DEFAULT '',
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT connected_accounts_seller_unique UNIQUE (user_id, platform),
@@ -191,6 +197,7 @@ CREATE TABLE connected_accounts (
 );
 CREATE INDEX connected_accounts_disconnected ON connected_accounts (user_id, platform)
     WHERE status = 'disconnected';
+CREATE INDEX connected_accounts_waiting ON connected_accounts (platform) WHERE wait_until IS NOT NULL;
 COMMENT ON TABLE connected_accounts IS
     'Connections of sellers to platforms, at most one per seller and platform. Tokens are in credential.';
 COMMENT ON COLUMN connected_accounts.shop IS 'The shop as the platform names it: a domain or an id.';
@@ -202,6 +209,15 @@ COMMENT ON COLUMN connected_accounts.locations IS 'Stock locations of the shop: 
 COMMENT ON COLUMN connected_accounts.push_fence IS
     'Fencing number of the push lease. Only one worker writes to a shop at a time.';
 COMMENT ON COLUMN connected_accounts.push_owner IS 'Worker that holds the push lease.';
+COMMENT ON COLUMN connected_accounts.refusals IS
+    'Spaced refusals of its token since the last good answer; several end the connection (core/accounts/refusals.py).';
+COMMENT ON COLUMN connected_accounts.refused_since IS 'The first of these refusals.';
+COMMENT ON COLUMN connected_accounts.refused_at IS 'The last of these refusals.';
+COMMENT ON COLUMN connected_accounts.suspensions IS
+    'How often in a row the platform answered that the account is frozen, locked or lacks a permission.';
+COMMENT ON COLUMN connected_accounts.wait_until IS
+    'Nothing is asked of a refused or suspended account before this; NULL after a good answer.';
+COMMENT ON COLUMN connected_accounts.wait_reason IS 'Why it waits.';
 COMMENT ON COLUMN connected_accounts.drift_check_at IS 'When the shop is next compared with what was pushed.';
 
 CREATE TABLE credential (
@@ -721,6 +737,7 @@ CREATE TABLE sync_jobs (
     retry_count integer NOT NULL DEFAULT 0 CHECK (retry_count >= 0),
     rescue_count smallint NOT NULL DEFAULT 0,
     last_error text,
+    revive_at timestamptz,
     calls_estimate double precision NOT NULL DEFAULT 0 CHECK (calls_estimate >= 0),
     run_calls integer NOT NULL DEFAULT 0 CHECK (run_calls >= 0),
     queries_used bigint NOT NULL DEFAULT 0 CHECK (queries_used >= 0),
@@ -759,6 +776,8 @@ CREATE INDEX sync_jobs_stopped ON sync_jobs (status, updated_at DESC)
     WHERE status IN ('dead', 'cancelled');
 COMMENT ON TABLE sync_jobs IS
     'One account and one kind of data. One job pulls what is new, again and again; another pulls history once (backfill).';
+COMMENT ON COLUMN sync_jobs.revive_at IS
+    'When a job that died of an outage is tried again; kept until a run is completed. NULL: a person revives it.';
 COMMENT ON COLUMN sync_jobs.score IS 'Priority: tier (1 to 4) times ten plus type (1 backfill, 2 incremental, 3 webhook).';
 COMMENT ON COLUMN sync_jobs.next_run_at IS 'When the job is due.';
 COMMENT ON COLUMN sync_jobs.woken_at IS 'A webhook arrived during a run: the job runs again at once.';

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from headway.core.accounts.jobs import PlatformName
+from headway.core.accounts.refusals import TOGETHER, are_refused_together
 from headway.core.catalog.listings import AuthStep, LimitKey
 from headway.core.monitoring.metrics import ConnectionMetric, HourMetric
 from headway.store.catalog.suppliers import overdue_count
@@ -69,14 +70,27 @@ UNION ALL
 (SELECT NULL, limit_key, true, reason FROM open WHERE limit_key = ANY(%(platforms)s)
  ORDER BY limit_key)
 UNION ALL
+(SELECT user_id, platform || ' ' || shop, true, wait_reason FROM connected_accounts
+ WHERE status = 'connected' AND wait_until IS NOT NULL ORDER BY user_id, platform LIMIT %(named)s)
+UNION ALL
 (SELECT DISTINCT ON (account.user_id, account.platform) account.user_id,
    account.platform || ' ' || account.shop, true, open.reason
  FROM open JOIN connected_accounts AS account ON account.status = 'connected'
+   AND account.wait_until IS NULL
    AND account.platform = split_part(open.limit_key, ':', 1)
    AND CASE WHEN split_part(open.limit_key, ':', 2) = 'account'
      THEN account.id::text = split_part(open.limit_key, ':', 3)
      ELSE account.shop = regexp_replace(open.limit_key, '^.*:', '') END
  ORDER BY account.user_id, account.platform, open.limit_key LIMIT %(named)s)
+"""
+# Platforms that refuse accounts; see core/accounts/refusals.py.
+REFUSED = """
+SELECT account.platform, count(*) FILTER (WHERE account.refused_at > %(recent)s) AS refused,
+  count(*) AS connected, max(account.wait_reason) AS reason
+FROM connected_accounts AS account
+WHERE account.status = 'connected' AND EXISTS (SELECT FROM connected_accounts AS waiting
+  WHERE waiting.platform = account.platform AND waiting.wait_until IS NOT NULL)
+GROUP BY account.platform ORDER BY account.platform
 """
 
 
@@ -111,11 +125,29 @@ class MinuteCounters(Queries):
         (hour,) = self._read(HourMetric, PULSE, values)
         return hour
 
-    def troubles(self, platforms: Collection[PlatformName]) -> Troubles:
+    def troubles(self, platforms: Collection[PlatformName], now: datetime) -> Troubles:
         """Count open problems, and return the shops, accounts and platforms concerned."""
-        values = {"most": COUNT_MAX, "named": NAMED_MAX, "platforms": list(platforms)}
+        values = {
+            "most": COUNT_MAX,
+            "named": NAMED_MAX,
+            "platforms": list(platforms),
+            "recent": now - TOGETHER,
+        }
         with guarded(), self._pool.connection() as connection:
-            connections = read_as(connection, ConnectionMetric, CONNECTIONS, values)
+            together = [
+                ConnectionMetric(
+                    seller=None, name=name, is_connected=True, trouble=reason, refused=refused
+                )
+                for name, refused, connected, reason in connection.execute(REFUSED, values)
+                if are_refused_together(refused, connected)
+            ]
+            names = {metric.name for metric in together}
+            connections = [
+                metric
+                for metric in read_as(connection, ConnectionMetric, CONNECTIONS, values)
+                if metric.name not in names
+            ]
+            connections = [*together, *connections]
             (troubles,) = read_as(
                 connection, partial(Troubles, connections=connections), TROUBLES, values
             )

@@ -49,6 +49,7 @@ SELECT me.id::text, me.user_id, me.sku, me.priority, me.next_sync_at, me.sync_st
   ahead.rows > {AHEAD_MAX} AS has_more, state.held_reason, state.push_at,
   coalesce(state.push_failures, 0) AS push_failures, state.push_error, state.applied_at,
   bulk.id IS NOT NULL AS is_in_bulk, account.status AS shop_status, account.reason AS shop_reason,
+  account.wait_until AS shop_wait_until, account.wait_reason AS shop_wait_reason,
   me.changes_seen, me.watched_days, me.changed_at, me.value_weight, me.family, me.swept_from,
   me.is_paused
 FROM ({{chosen}}) AS me

@@ -16,6 +16,7 @@ ENDPOINTS = (
     ("me", re.compile(rf"{API}/users/me")),
     ("owned", re.compile(rf"{API}/users/(?P<number>\d+)/shops")),
     ("token", re.compile(r"/v3/public/oauth/token")),
+    ("scopes", re.compile(rf"{API}/scopes")),
     ("consent", re.compile(r"/oauth/connect")),
 )
 # The access that an endpoint requires.
@@ -26,6 +27,8 @@ SCOPES = {
     "ledger": "transactions_r",
     "me": "shops_r",
 }
+# Requests with a form.
+FORMS = frozenset({"token", "scopes"})
 FIRST_S = 946_684_800
 OFFSET_MAX = 12_000
 TIMES = ("min_created", "max_created", "min_last_modified", "max_last_modified")
@@ -60,12 +63,12 @@ def read_call(method: str, path: str, body: bytes) -> EtsyRequest:
         match = pattern.fullmatch(path)
         if match is None:
             continue
-        if method != ("POST" if endpoint == "token" else "GET"):
+        if method != ("POST" if endpoint in FORMS else "GET"):
             break
         named = match.groupdict()
-        raw_params = dict(parse_qsl(body.decode("latin-1") if endpoint == "token" else query))
+        raw_params = dict(parse_qsl(body.decode("latin-1") if endpoint in FORMS else query))
         params, wrong = (
-            (raw_params, "") if endpoint in {"token", "consent"} else _read(endpoint, raw_params)
+            (raw_params, "") if endpoint in FORMS | {"consent"} else _read(endpoint, raw_params)
         )
         return EtsyRequest(
             endpoint=endpoint,

@@ -94,6 +94,9 @@ class ShopifySimulator:
                 bulk=BulkOperations(start_s=bulk_start_s, line_s=bulk_line_s),
             )
         self.faults = faults or ShopFaultPlan(seed)
+        # Shops that answer every request with a status, such as 402, and shops that were renamed.
+        self.closed: dict[str, int] = {}
+        self.moved: dict[str, str] = {}
         self.log = WriteLog()
         self.calls: Counter[str] = Counter()
         self.requests = 0
@@ -170,16 +173,27 @@ class ShopifySimulator:
         self, call: ShopifyRequest, at_s: float, ends_s: float, *, is_drained: bool
     ) -> SimReply:
         branch = self._branches.get(call.shop)
+        if (elsewhere := self._elsewhere(call.shop)) is not None:
+            return elsewhere
         if branch is None or not call.endpoint:
             return json_reply({"errors": "Not Found"}, status=404)
-        content_type = call.headers.get("content-type", "")
         if call.endpoint == "staged":
+            content_type = call.headers.get("content-type", "")
             return branch.bulk.upload(call.number, content_type, call.body)
         if call.endpoint == "bulk":
             return branch.bulk.result(call.number)
         if call.endpoint == "oauth":
-            return branch.tokens.answer(content_type, call.body, at_s)
+            return branch.tokens.answer(call.headers, call.body, at_s)
         return self._versioned(self._api(branch, call, at_s, ends_s, is_drained=is_drained))
+
+    def _elsewhere(self, shop: str) -> SimReply | None:
+        """Return the reply of a shop that is closed or was renamed; None if it is neither."""
+        if shop in self.moved:
+            where = f"https://{self.moved[shop]}/admin/api/{self._version}/graphql.json"
+            return SimReply(status=301, headers={"Location": where})
+        if shop in self.closed:
+            return json_reply({"errors": "Unavailable Shop"}, status=self.closed[shop])
+        return None
 
     def _api(
         self, branch: Branch, call: ShopifyRequest, at_s: float, ends_s: float, *, is_drained: bool
@@ -317,6 +331,14 @@ class ShopifySimulator:
         with self._lock:
             self._catch_up(self.elapsed_s())
             return self._branches[domain].shop
+
+    def rename(self, domain: str, name: str) -> None:
+        """Give a shop another address; the old one leads there."""
+        with self._lock:
+            self._branches[name] = self._branches.pop(domain)
+            shop = self._branches[name].shop
+            shop.setup = replace(shop.setup, domain=name)
+            self.moved[domain] = name
 
     def tokens(self, domain: str) -> ShopTokens:
         """Return the tokens of a shop."""

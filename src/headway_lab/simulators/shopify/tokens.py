@@ -6,7 +6,7 @@ A refresh token works once: if the reply is lost, the pair is lost.
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -16,7 +16,9 @@ from headway_lab.simulators.shopify.shop import ShopSetup
 
 REFRESH_LIFE_S = 90 * 86_400
 CODE_LIFE_S = 600
+OK = 200
 CUSTOM_APP = "custom"
+ERROR_PAGE = b"<!DOCTYPE html><html><title>Oauth error %b</title><body>Oauth error</body></html>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +65,20 @@ class ShopTokens:
         self._static = ""
         self._access.clear()
 
-    def answer(self, content_type: str, body: bytes, at_s: float) -> SimReply:
-        """Answer a request for tokens: for a code from the consent page, or for a new pair."""
-        form = _form(content_type, body)
-        known = (self._app.client_id, self._app.client_secret)
-        if (form.get("client_id"), form.get("client_secret")) != known:
-            return json_reply({"error": "invalid_client"}, status=401)
+    def answer(self, headers: Mapping[str, str], body: bytes, at_s: float) -> SimReply:
+        """Answer a request for tokens; an error is a page unless JSON is asked for."""
+        reply = self._answer(_form(headers.get("content-type", ""), body), at_s)
+        if reply.status == OK or "application/json" in headers.get("accept", ""):
+            return reply
+        page = ERROR_PAGE % json.loads(reply.body)["error"].encode()
+        return replace(reply, headers={"Content-Type": "text/html"}, body=page)
+
+    def _answer(self, form: Mapping[str, Any], at_s: float) -> SimReply:
+        """Redeem a code from the consent page, or issue a new pair."""
+        if form.get("client_id") != self._app.client_id:
+            return json_reply({"error": "application_cannot_be_found"}, status=400)
+        if form.get("client_secret") != self._app.client_secret:
+            return json_reply({"error": "invalid_request"}, status=400)
         if "code" in form:
             return self._exchange(form, at_s)
         if form.get("grant_type") != "refresh_token":

@@ -1,10 +1,10 @@
 -- End a claim of a job: status, next run, estimate, notice and event.
 -- Guarantees: one statement, so one transaction; nothing is written if the job's fence has moved on.
 -- A job woken by a webhook during the run is due at once, or from `wake_from` on; one that failed
--- waits as any failed job does. Its type otherwise, and the scores, are core's decision (core.accounts.claims).
+-- waits as any failed job does. A job that dies again after it revived by itself notifies nobody. Its type otherwise, and the scores, are core's decision (core.accounts.claims).
 -- index: sync_jobs_pkey
 WITH ours AS (
-  SELECT id, is_woken, CASE WHEN is_woken THEN 'webhook_triggered' ELSE %(job_type)s END AS new_type
+  SELECT id, is_woken, revive_at AS former_revive_at, CASE WHEN is_woken THEN 'webhook_triggered' ELSE %(job_type)s END AS new_type
   FROM sync_jobs AS job CROSS JOIN LATERAL (
     SELECT NOT is_backfill AND woken_at IS NOT NULL AS is_woken
   ) AS webhooks
@@ -17,6 +17,8 @@ WITH ours AS (
       ELSE %(next_run_at)s::timestamptz END,
     woken_at = CASE WHEN %(status)s = 'completed' THEN NULL ELSE woken_at END,
     lease_owner = NULL, lease_until = NULL,
+    revive_at = CASE WHEN %(status)s = 'completed' THEN NULL
+      ELSE coalesce(%(revive_at)s, revive_at) END,
     completed_at = CASE WHEN %(status)s = 'completed' THEN %(now)s ELSE completed_at END,
     retry_count = %(retry_count)s, wait_reason = %(wait_reason)s,
     last_error = CASE WHEN %(status)s = 'completed' THEN NULL
@@ -29,11 +31,11 @@ WITH ours AS (
     day_calls_at = %(now)s,
     updated_at = %(now)s
   FROM ours WHERE job.id = ours.id
-  RETURNING job.id, job.user_id, job.next_run_at
+  RETURNING job.id, job.user_id, job.next_run_at, ours.former_revive_at
 ), notice AS (
   INSERT INTO notices (user_id, topic, subject, text, created_at)
   SELECT user_id, 'job_dead', id || ' ' || %(fence)s, %(notice)s, %(now)s
-  FROM ended WHERE %(status)s = 'dead'
+  FROM ended WHERE %(status)s = 'dead' AND former_revive_at IS NULL
   ON CONFLICT DO NOTHING
 )
 INSERT INTO sync_audit_log
