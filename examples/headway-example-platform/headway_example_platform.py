@@ -124,8 +124,8 @@ class ExamplePlatform:
             provider=NAME,
             hide=(token.text,),
         )
-        if answer.status == httpx.codes.UNAUTHORIZED:
-            self._tokens.kill(token)
+        if answer.status == httpx.codes.UNAUTHORIZED and answer.document is not None:
+            self._tokens.refuse(token)  # a page of a firewall says nothing of the token
         check_status(answer, provider=NAME, shows_body=True)
         return read_page(answer.body)
 

@@ -111,6 +111,7 @@ VALUES = {
     "retry_count": 0,
     "wait_reason": "",
     "next_run_at": LATER,
+    "revive_at": None,
     # permits
     "limit_key": "shop:1",
     "limit_keys": ["shop:1", "shop:2"],

@@ -126,7 +126,7 @@ def connect(
         _print_connected(account)
     else:
         _print_greeting(connected)
-    if account.status != "connected":
+    if account.reason:
         raise typer.Exit(FAILED)
 
 
@@ -177,7 +177,7 @@ def _print_connected(account: ConnectedShop) -> None:
 
 def _print_greeting(connected: ShopConnection) -> None:
     account, unknown = connected.account, connected.unknown_locations
-    if account.status != "connected":
+    if account.reason:
         say(f"{account.shop} refused: {account.reason}")
     elif account.locations_at is None:
         say(

@@ -66,9 +66,6 @@ def in_shop(position: ListingPosition, now: datetime) -> str:
     if pause is not None:
         waits = "" if position.push_at is None else " A change waits for that."
         return f"The shop is left alone: {pause.what} is {describe_pause(pause, now)}.{waits}"
-    if position.shop_wait_until is not None and position.shop_wait_until > now:
-        until = format_time(position.shop_wait_until, now)
-        return f"Its shop is tried again at {until}: {position.shop_wait_reason}."
     return _on_the_way(position, position.push_at, now)
 
 
@@ -76,6 +73,9 @@ def _on_the_way(position: ListingPosition, push_at: datetime | None, now: dateti
     if push_at is None:
         since = position.applied_at
         return "Nothing was read for the shop yet." if since is None else "The shop shows it."
+    if position.shop_wait_until is not None and position.shop_wait_until > now:
+        until = format_time(position.shop_wait_until, now)
+        return f"A change waits; its shop is tried again at {until}: {position.shop_wait_reason}."
     if position.is_in_bulk:
         return "Its price is on the way to the shop in a bulk operation."
     if position.push_error:

@@ -2,13 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.app.accounts import connect_account
 from headway.core.catalog.listings import LimitKey, SellerId
 from headway.core.limits.breaker import Breaker
 from headway.core.monitoring.metrics import HourMetric
-from headway.engine.pull import _limit_key, _own_limit_key
+from headway.engine.pull_breakers import _limit_key, _own_limit_key
 from headway.providers.shopify.storefront import shop_limit_key
 from headway.store.limits.breakers import Breakers
 from headway.store.monitoring.alert_counters import MinuteCounters
@@ -91,7 +92,7 @@ def test_who_does_not_answer_is_a_shop_an_account_or_a_platform_for_everybody(
     def down() -> list[tuple[str | None, str]]:
         return [
             (connection.seller, connection.name)
-            for connection in MinuteCounters(pool).troubles(PLATFORMS).connections
+            for connection in MinuteCounters(pool).troubles(PLATFORMS, NOW).connections
         ]
 
     fail(shop_limit_key("app", shop.shop))
@@ -105,3 +106,23 @@ def test_who_does_not_answer_is_a_shop_an_account_or_a_platform_for_everybody(
         ("a", "shopify a.myshopify.com"),
         ("b", "etsy 8"),
     ]
+
+
+@pytest.mark.parametrize("refused", (1, 2, 3))
+def test_a_platform_that_refuses_many_accounts_is_named_once(
+    pool: ConnectionPool, refused: int
+) -> None:
+    connect = (
+        "INSERT INTO connected_accounts (user_id, platform, shop, refusals, refused_at, wait_until,"
+        " wait_reason) VALUES (%s, 'etsy', %s, 1, %s, %s, 'no')"
+    )
+    with pool.connection() as connection:
+        for number in range(6):
+            at = NOW if number < refused else None
+            connection.execute(connect, [f"s{number}", str(number), at, at])
+    metrics = MinuteCounters(pool).troubles(PLATFORMS, NOW).connections
+    together = [metric for metric in metrics if metric.seller is None]
+    assert [(metric.name, metric.refused) for metric in together] == (
+        [("etsy", 3)] if refused == 3 else []
+    )
+    assert sum(metric.seller is not None for metric in metrics) == refused

@@ -23,8 +23,8 @@ from headway.store.pool import Pool, guarded
 
 COLUMNS = """
 id::text, user_id, platform, shop, status,
-CASE status WHEN 'connected' THEN wait_reason ELSE reason END, locations, locations_at, owner_id, title,
-horizon_at
+CASE status WHEN 'connected' THEN wait_reason ELSE reason END, locations, locations_at,
+owner_id, title, horizon_at
 """
 # A name that was mistyped must not be the seller's, or the shop's, for ever.
 UNDO = f"""
