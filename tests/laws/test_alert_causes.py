@@ -230,10 +230,12 @@ STORIES = {
     ),
     "disconnected": AlertCause(
         share_per_day=12,
-        acts={20: uninstall, 60: install},
+        acts={20: uninstall, 75: install},
         wrong=first("account_disconnected"),
-        ends=60,
-        end_by=64,
+        ends=75,
+        end_by=79,
+        # The refusals before it ends.
+        others=frozenset({"shop_refused"}),
     ),
 }  # fmt: skip
 
