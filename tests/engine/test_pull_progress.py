@@ -11,8 +11,9 @@ from tests.engine.pull_setup import PlainWalk, Pulls, make_pulls, page_of
 from tests.engine.test_pull_trouble import row, run_for
 
 from headway.core.accounts.pagination import RUN, Cursor, PageRequest
-from headway_lab.platforms import PRINTIFY
+from headway_lab.platforms import ETSY, PRINTIFY
 from headway_lab.simulators.reply import SimReply
+from headway_lab.simulators.tied_faults import EndlessList, FaultyServer
 
 
 @pytest.fixture
@@ -81,3 +82,21 @@ def test_a_total_that_flickers_does_not_keep_a_walk_for_ever(pool: ConnectionPoo
     shop.run(hours=2)
     assert calls < 400
     assert "no progress" in shop.job(job_id, "last_error")
+
+
+def test_a_list_that_answers_the_same_to_every_request_ends_with_that_reason(
+    pool: ConnectionPool,
+) -> None:
+    shop = make_shop(pool, ETSY)
+    for _ in range(4):
+        shop.simulator.place_order(shop.number)
+    shop.server.handle = FaultyServer(
+        shop.server.handle, [EndlessList(shop_mark=f"/{shop.number}/")]
+    )
+    job_id = shop.add_job("orders")
+    shop.run(hours=0.5)
+    assert shop.server.failures == 0
+    assert "no progress: receipts was asked for again and brought the same" in shop.job(
+        job_id, "last_error"
+    )
+    assert shop.job(job_id, "queries_used") < 200

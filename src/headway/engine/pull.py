@@ -303,7 +303,7 @@ class Pull:
         now = self._clock.now()
         ask = run.walk.ask(run.cursor)
         step = run.walk.advance(run.cursor, page, now)
-        progress = followed(run.job, run.cursor, ask, step)
+        progress = followed(run.job, run.cursor, ask, step, page.ids)
         step = progress.step
         job = self._jobs.commit(
             run.job, page, step, calls=run.unrecorded, asked_at=asked_at, now=now

@@ -1,7 +1,7 @@
-"""See that a run ends: one that asks for the same again and again makes no progress."""
+"""See that a run ends: one that asks for, or gets, the same again and again makes no progress."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
@@ -42,14 +42,21 @@ def with_failures(cursor: Cursor, earlier: Cursor) -> Cursor:
     return {**cursor, RUN: {**cursor[RUN], TRACE: {STUCK: count}}}
 
 
-def followed(job: Job, cursor: Cursor, ask: PageRequest, step: PageStep) -> Progress:
-    """Return the step with a trace of the requests so far, and whether the run must end."""
+def followed(
+    job: Job, cursor: Cursor, ask: PageRequest, step: PageStep, rows: Sequence[str]
+) -> Progress:
+    """Return the step with a trace of the requests so far, and whether the run must end.
+
+    `rows` are the ids that the page brought.
+    """
     if step.is_done or not step.is_progress:
         return Progress(step=_traced(step, cursor[RUN].get(TRACE)))
-    trace = _after(cursor[RUN].get(TRACE) or {}, ask)
+    trace = _after(cursor[RUN].get(TRACE) or {}, ask, rows)
     reason = ""
     if trace["repeats"] > REPEATS_MAX:
         reason = f"no progress: {ask.what} was asked for again {trace['repeats']} times"
+    elif trace["echoes"] > REPEATS_MAX:
+        reason = f"no progress: {ask.what} was asked for again and brought the same rows"
     calls_max = max(CALLS_MIN, CALLS_FACTOR * job.calls_estimate)
     if job.type is not JobType.BACKFILL and not job.is_first and job.run_calls > calls_max:
         reason = f"no end after {job.run_calls} calls"
@@ -67,10 +74,13 @@ def _traced(step: PageStep, trace: Mapping[str, Any] | None) -> PageStep:
     return replace(step, cursor={**step.cursor, RUN: {**step.cursor[RUN], TRACE: trace}})
 
 
-def _after(trace: Mapping[str, Any], ask: PageRequest) -> dict[str, Any]:
-    """Return the trace after a request: the last ones, and one of long ago for long circles."""
-    text = json.dumps([ask.what, dict(ask.values)], sort_keys=True, default=str)
-    digest = sha256(text.encode()).hexdigest()[:8]
+def _after(trace: Mapping[str, Any], ask: PageRequest, rows: Sequence[str]) -> dict[str, Any]:
+    """Return the trace after a request: the last ones, and one of long ago for long circles.
+
+    Other requests that bring the same rows are counted too: a list may answer the same to all.
+    """
+    digest = _digest([ask.what, dict(ask.values)])
+    shown = _digest([ask.what, sorted(rows)]) if rows else ""
     recent, count = trace.get("recent", []), trace.get("count", 0) + 1
     # A long circle comes by its anchor seldom, but then a whole circle was repeated.
     weight = 1 if digest in recent else CIRCLE_WEIGHT * (digest == trace.get("anchor"))
@@ -81,4 +91,11 @@ def _after(trace: Mapping[str, Any], ask: PageRequest) -> dict[str, Any]:
         "anchor": digest if is_power_of_two else trace.get("anchor"),
         "count": count,
         "repeats": trace.get("repeats", 0) + weight,
+        "shown": shown,
+        "echoes": trace.get("echoes", 0) + (shown != "" and shown == trace.get("shown")),
     }
+
+
+def _digest(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, default=str)
+    return sha256(text.encode()).hexdigest()[:8]

@@ -55,6 +55,7 @@ def figures(scenario: AccountScenario, *, real_seconds: float) -> dict[str, Any]
         "rows": outcome.tally.rows,
         "rows_withheld": outcome.tally.withheld,
         "rows_hidden": outcome.tally.hidden,
+        "rows_excused": outcome.tally.excused,
         "rows_unequal": dict(sorted(outcome.tally.unequal.items())),
         "etsy_demand_per_day": round(scenario.etsy_demand),
         "etsy_day_limit": scenario.etsy.short_day,

@@ -19,6 +19,8 @@ class PoisonForm(StrEnum):
     HTML = "html"
     LARGE = "large"
     GRAPHQL = "graphql"
+    # The reply arrives, and the row in it makes no sense.
+    GARBAGE = "garbage"
 
 
 REPLIES: Mapping[PoisonForm, SimReply] = {

@@ -5,7 +5,7 @@ up: such time does not count.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headway.core.accounts.jobs import DataKind, PlatformName, Tier
@@ -22,6 +22,7 @@ class Track:
     kind: DataKind
     is_backfill: bool
     interval_s: float
+    account_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,6 +36,16 @@ class _Trail:
     runs: int = 0
     worst_s: float = 0.0
     gaps_s: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongestAge:
+    """The oldest that the data of a job became between two runs."""
+
+    account_id: str
+    job_id: str
+    track: Track
+    age_s: float
 
 
 class Ages:
@@ -103,6 +114,17 @@ class Ages:
                 trail.gaps_s.append(at_s - trail.since_s)
                 trail.since_s = None
 
+    def longest(self) -> Iterator[LongestAge]:
+        """Yield how old each job's data became between two runs; history has no age."""
+        for id_, trail in self._all():
+            if trail.gaps_s and not trail.track.is_backfill:
+                yield LongestAge(
+                    account_id=trail.track.account_id,
+                    job_id=id_,
+                    track=trail.track,
+                    age_s=max(trail.gaps_s),
+                )
+
     def late(self, more_than_s: float) -> list[str]:
         """Return the jobs whose longest wait beyond the interval exceeded that."""
         return sorted({id_ for id_, trail in self._all() if trail.worst_s > more_than_s})
@@ -143,7 +165,7 @@ class Ages:
             track = trail.track
             if track.is_backfill or track.kind not in kinds:
                 continue
-            if only is None or track.platform is only:
+            if only is None or track.platform == only:
                 yield trail
 
     def _all(self) -> Iterable[tuple[str, _Trail]]:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from headway.core.accounts.warehouse import Records
 from headway.core.catalog.listings import SellerId
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.warehouse import Warehouse
+from headway_lab.simulation.accounts.blast_radius import BlastRadius
 from headway_lab.simulation.accounts.platforms import SimulatedPlatform
 from headway_lab.simulation.accounts.world import QUOTAS, ShopPlan
 from headway_lab.simulation.job_evidence import JobEvidence
@@ -31,6 +32,12 @@ class Difference:
     wrong: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
     hidden: int = 0
+    excused: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many rows differ."""
+        return len(self.missing) + len(self.wrong) + len(self.extra)
 
 
 @dataclass(slots=True)
@@ -134,6 +141,7 @@ class RowTally:
     wrong: int = 0
     withheld: int = 0
     hidden: int = 0
+    excused: int = 0
     unequal: Counter[str] = field(default_factory=Counter)
 
     def add(self, platform: PlatformName, difference: Difference) -> None:
@@ -163,6 +171,7 @@ class RowComparison:
         platforms: Mapping[PlatformName, SimulatedPlatform],
         shops: Mapping[str, ShopPlan],
         tier_of: Callable[[SellerId], Tier],
+        blast: BlastRadius,
     ) -> None:
         self._violations = violations
         self._evidence = evidence
@@ -171,6 +180,7 @@ class RowComparison:
         self._platforms = platforms
         self._shops = {(shop.seller, shop.platform): shop for shop in shops.values()}
         self._tier_of = tier_of
+        self._blast = blast
 
     def look(self, now: datetime, *, is_final: bool) -> RowTally:
         """Compare all accounts; only the final comparison reports violations."""
@@ -181,6 +191,8 @@ class RowComparison:
             actual = self._warehouse.rows(account.id)
             tally.rows += sum(len(rows) for rows in true.values())
             difference = compare(actual, true, horizon_at=account.horizon_at)
+            difference = self._excused(account.bare, difference, true)
+            tally.excused += difference.excused
             tally.hidden += difference.hidden
             if account.user_id in limited:
                 tally.withheld += len(difference.missing) + len(difference.wrong)
@@ -193,6 +205,28 @@ class RowComparison:
             if is_final:
                 self._break(account.bare, difference)
         return tally
+
+    def _excused(self, account: Account, difference: Difference, true: Rows) -> Difference:
+        """Return the difference without what a fault of the account itself explains."""
+        orders = self._blast.poisoned_orders(account)
+        if not orders and not self._blast.is_endless(account):
+            return difference
+        rows = keyed(true["orders"])
+        customers = {rows[id_,].get("customer_id") for id_ in orders if (id_,) in rows}
+
+        def is_explained(text: str) -> bool:
+            table, _, key = text.partition(" ")
+            id_ = key.partition("/")[0].partition(": ")[0]
+            is_customer = table == "customers" and id_ in customers
+            return self._blast.is_endless(account) or id_ in orders or is_customer
+
+        left = replace(
+            difference,
+            missing=tuple(text for text in difference.missing if not is_explained(text)),
+            wrong=tuple(text for text in difference.wrong if not is_explained(text)),
+            extra=tuple(text for text in difference.extra if not is_explained(text)),
+        )
+        return replace(left, excused=difference.count - left.count)
 
     def _break(self, account: Account, difference: Difference) -> None:
         owner = f"{account.user_id} on {account.platform}"
@@ -210,7 +244,7 @@ class RowComparison:
             tuple(key.split("/"))
             in keyed(self._platforms[shop.platform].truth(shop).get(table, {}))
             for shop in self._shops.values()
-            if shop.platform is account.platform and shop.seller != account.user_id
+            if shop.platform == account.platform and shop.seller != account.user_id
         )
 
     def _truth(self, account: Account) -> Rows:

@@ -14,6 +14,7 @@ from headway_lab.simulation.faults import Faults
 from headway_lab.simulators.etsy.records import EtsyBuyer
 from headway_lab.simulators.etsy.simulator import EtsySimulator
 from headway_lab.simulators.faults import FaultPlan
+from headway_lab.simulators.tied_faults import FaultyServer
 from headway_lab.simulators.transport import SimTransport
 
 # What Etsy allows, which is not to be taken from our own settings.
@@ -41,7 +42,8 @@ class SimulatedEtsy:
         self.simulator = EtsySimulator(
             past, faults=plan, per_second=PER_SECOND, per_day=day_limit, lag_s=LAG_S, seed=seed
         )
-        self.transport = SimTransport(self.simulator.handle, clock, seed=seed)
+        self.server = FaultyServer(self.simulator.handle)
+        self.transport = SimTransport(self.server, clock, seed=seed)
         self._shops: dict[str, int] = {}
         self._orders: dict[tuple[str, int], int] = {}
         self._listings: dict[tuple[str, int], int] = {}
@@ -59,7 +61,7 @@ class SimulatedEtsy:
     @property
     def injected(self) -> Mapping[str, int]:
         """What went wrong."""
-        return self.simulator.faults.injected
+        return self.simulator.faults.injected + self.server.injected
 
     @property
     def peak_share(self) -> float:
@@ -116,6 +118,15 @@ class SimulatedEtsy:
     def truth(self, shop: ShopPlan) -> Truth:
         """Return the rows that a warehouse should hold of a shop."""
         return self.simulator.truth(self._shops[shop.key])
+
+    def order_id(self, shop: ShopPlan, number: int) -> str:
+        """Return the platform's id of an order."""
+        return str(self._orders[shop.key, number])
+
+    def order_text(self, shop: ShopPlan, number: int) -> tuple[bytes, bytes]:
+        """Return a text that only replies with that order hold, and garbage to put there."""
+        name = b'"receipt_id":'
+        return name + self.order_id(shop, number).encode() + b",", name + b"null,"
 
     def _act(self, shop_id: int, key: tuple[str, int], event: AccountEvent) -> None:
         simulator, kind = self.simulator, event.kind

@@ -11,20 +11,13 @@ from headway.clock import Clock
 from headway.core.accounts.jobs import Account, DataKind, Job, JobStatus, PlatformName, Tier
 from headway.core.accounts.pagination import Page
 from headway_lab.simulation.accounts.ages import Ages, Track
-from headway_lab.simulation.accounts.world import DAY_S
+from headway_lab.simulation.accounts.blast_radius import BlastRadius
+from headway_lab.simulation.accounts.world import DAY_S, interval_s
 from headway_lab.simulation.forecast_checks import ForecastChecks
 from headway_lab.simulation.job_evidence import JobEvidence
 from headway_lab.simulation.violation_log import ViolationLog
 
 STARVED_S = DAY_S
-# The numbers of the law, independent of our settings.
-INTERVAL_S = {Tier.FREE: 3600.0, Tier.STARTER: 1800.0, Tier.GROWTH: 900.0, Tier.PRO: 300.0}
-KIND_INTERVAL_S = {
-    DataKind.ORDERS: 0.0,
-    DataKind.LISTINGS: 21_600.0,
-    DataKind.CUSTOMERS: 21_600.0,
-    DataKind.PAYMENTS: 3600.0,
-}
 # No heartbeat for less than this is no silence.
 LEASE_S_MIN = 60.0
 
@@ -38,11 +31,6 @@ class HeldJob:
     seen_s: float
 
 
-def interval_s(tier: Tier, kind: DataKind) -> float:
-    """Return how often a job of that tier and kind should run."""
-    return max(INTERVAL_S[tier], KIND_INTERVAL_S[kind])
-
-
 class AccountLaws:
     """Checks every operation on jobs against the laws."""
 
@@ -54,10 +42,12 @@ class AccountLaws:
         evidence: JobEvidence,
         ages: Ages,
         forecasts: ForecastChecks,
+        blast: BlastRadius,
     ) -> None:
         self._violations = violations
         self._clock = clock
         self._evidence = evidence
+        self._blast = blast
         self._ages = ages
         self._forecasts = forecasts
         self._accounts: dict[str, Account] = {}
@@ -92,6 +82,7 @@ class AccountLaws:
                     kind=kind,
                     is_backfill=row.job_type == "backfill",
                     interval_s=interval_s(tier, kind),
+                    account_id=row.account_id,
                 )
                 self._ages.follow(row.id, track, at_s)
             elif row.status == JobStatus.QUEUED:
@@ -147,7 +138,7 @@ class AccountLaws:
         self._running[job.account.id] = HeldJob(job_id=job.id, fence=job.fence, seen_s=at_s)
         self._ages.progressed(job.id, at_s)
         self._fed.add(job.account.id)
-        wrong = [record.external_id for record in page.records.unreadable]
+        wrong = self._blast.wrongly_unreadable(job.account, page.records.unreadable)
         if wrong:
             self._violations.add("L6", f"{job.account.platform} {job.kind} unreadable: {wrong[:3]}")
 
@@ -166,7 +157,8 @@ class AccountLaws:
         elif status is JobStatus.DEAD:
             self._ages.stop(job.id, at_s)
             subject = f"{job.account.platform} {job.kind} of {job.account.user_id}"
-            self._violations.add("L12", f"{subject} is dead: {reason}")
+            if self._blast.died(job.account, subject, reason):
+                self._violations.add("L12", f"{subject} is dead: {reason}")
 
     def note_limited(self, job_id: str, account: Account) -> None:
         """Note that a seller's month is used up."""
@@ -219,12 +211,15 @@ class AccountLaws:
         self._fed.clear()
         self._troubled = set(self._away)
 
-    def close(self) -> int:
+    def close(self, *, days: float) -> int:
         """Check that no job waited for a day beyond its time; return how many did."""
         self._ages.close(self._clock.monotonic())
+        self._blast.close(self._ages, self._accounts, days=days)
         starved = self._ages.late(STARVED_S)
         for id_ in starved:
             track = self._ages.tracks[id_]
+            if self._blast.is_endless(self._accounts[track.account_id]):
+                continue
             subject = f"a {track.tier} {track.kind} job on {track.platform}"
             self._violations.add("L12", f"{subject} waited for more than a day beyond its time")
         return len(starved)

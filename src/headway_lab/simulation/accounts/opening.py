@@ -9,8 +9,7 @@ from pydantic import SecretStr
 from headway.config import Settings
 from headway.core.accounts.jobs import DataKind, PlatformName
 from headway_lab.platforms import ETSY, PRINTIFY, SHOPIFY
-from headway_lab.simulation.accounts.laws import interval_s
-from headway_lab.simulation.accounts.world import DAY_S, HOUR_S, ShopPlan
+from headway_lab.simulation.accounts.world import DAY_S, HOUR_S, ShopPlan, interval_s
 from headway_lab.simulators.etsy.simulator import EtsyApp
 from headway_lab.simulators.shopify.tokens import AppSecret
 
@@ -28,10 +27,11 @@ HOOK_SECRETS = {
 
 def etsy_demand(shops: Iterable[ShopPlan]) -> float:
     """Return how many calls a day the sellers of Etsy would take, were there no limit."""
-    return sum(_calls_per_day(shop) for shop in shops if shop.platform == ETSY)
+    return sum(calls_per_day(shop) for shop in shops if shop.platform == ETSY)
 
 
-def _calls_per_day(shop: ShopPlan) -> float:
+def calls_per_day(shop: ShopPlan) -> float:
+    """Return how many calls a day the jobs of a shop on Etsy need at their intervals."""
     orders = shop.orders_per_day * min(REWALK_DAYS, shop.history_days)
     listing_calls = LISTING_CALLS + shop.listings // ROWS_PER_CALL
     return (

@@ -9,6 +9,7 @@ import httpx
 
 from headway.clock import Clock
 from headway_lab.simulation.accounts.world import AccountEvent, ShopPlan
+from headway_lab.simulators.tied_faults import FaultyServer
 
 Truth = Mapping[str, Mapping[Any, Mapping[str, Any]]]
 
@@ -46,6 +47,10 @@ class SimulatedPlatform(Protocol):
         """How many of them came too fast."""
 
     @property
+    def server(self) -> FaultyServer:
+        """The simulator with the faults that are tied to its shops."""
+
+    @property
     def injected(self) -> Mapping[str, int]:
         """What went wrong there, by kind."""
 
@@ -69,6 +74,12 @@ class SimulatedPlatform(Protocol):
 
     def truth(self, shop: ShopPlan) -> Truth:
         """Return what the warehouse should hold of a shop, by table and key."""
+
+    def order_id(self, shop: ShopPlan, number: int) -> str:
+        """Return the platform's id of an order."""
+
+    def order_text(self, shop: ShopPlan, number: int) -> tuple[bytes, bytes]:
+        """Return a text that only replies with that order hold, and garbage to put there."""
 
 
 class PastClock:

@@ -13,6 +13,7 @@ from headway_lab.simulation.accounts.world import AccountEvent, AccountEventKind
 from headway_lab.simulation.faults import Faults
 from headway_lab.simulators.faults import FaultPlan
 from headway_lab.simulators.printify.simulator import PrintifySimulator
+from headway_lab.simulators.tied_faults import FaultyServer
 from headway_lab.simulators.transport import SimTransport
 
 # What Printify allows, which is not to be taken from our own settings.
@@ -33,7 +34,8 @@ class SimulatedPrintify:
     def __init__(self, clock: Clock, past: PastClock, faults: Faults, *, seed: int) -> None:
         plan = FaultPlan(seed, rates=faults.shares, outage=faults.outages)
         self.simulator = PrintifySimulator(past, faults=plan, limit=LIMIT, seed=seed)
-        self.transport = SimTransport(self.simulator.handle, clock, seed=seed)
+        self.server = FaultyServer(self.simulator.handle)
+        self.transport = SimTransport(self.server, clock, seed=seed)
         self._shops: dict[str, int] = {}
         self._orders: dict[tuple[str, int], str] = {}
         self._products: dict[tuple[str, int], str] = {}
@@ -51,7 +53,7 @@ class SimulatedPrintify:
     @property
     def injected(self) -> Mapping[str, int]:
         """What went wrong."""
-        return self.simulator.faults.injected
+        return self.simulator.faults.injected + self.server.injected
 
     def breach(self) -> str | None:
         """Return a description of an account with too many calls in a minute."""
@@ -90,6 +92,14 @@ class SimulatedPrintify:
     def truth(self, shop: ShopPlan) -> Truth:
         """Return the rows that a warehouse should hold of a shop."""
         return self.simulator.truth(self._shops[shop.key])
+
+    def order_id(self, shop: ShopPlan, number: int) -> str:
+        """Return the platform's id of an order."""
+        return self._orders[shop.key, number]
+
+    def order_text(self, shop: ShopPlan, number: int) -> tuple[bytes, bytes]:
+        """Return a text that only replies with that order hold, and garbage to put there."""
+        return b'"%b"' % self.order_id(shop, number).encode(), b"null"
 
     def _act(self, shop_id: int, key: tuple[str, int], event: AccountEvent) -> str | None:
         simulator, kind = self.simulator, event.kind

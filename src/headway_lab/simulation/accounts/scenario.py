@@ -15,7 +15,7 @@ from headway.app import App, build
 from headway.app.monitoring import alert_monitor
 from headway.clock import Clock, fresh_id, rng
 from headway.config import Settings
-from headway.core.accounts.jobs import PlatformName
+from headway.core.accounts.jobs import Account, PlatformName
 from headway.core.catalog.listings import Done, Wait
 from headway.engine.pull import Pull
 from headway.errors import InvalidError
@@ -26,7 +26,9 @@ from headway.store.accounts.warehouse import Warehouse
 from headway.store.pool import Pool
 from headway_lab.platforms import ETSY, PLATFORMS, PRINTIFY, SHOPIFY
 from headway_lab.simulation.accounts.ages import Ages
+from headway_lab.simulation.accounts.blast_radius import BlastRadius, tie_faults
 from headway_lab.simulation.accounts.comparison import RowComparison, RowTally
+from headway_lab.simulation.accounts.culprits import choose_culprits
 from headway_lab.simulation.accounts.etsy import SimulatedEtsy
 from headway_lab.simulation.accounts.faults import AccountFaults
 from headway_lab.simulation.accounts.laws import AccountLaws
@@ -127,6 +129,16 @@ class AccountScenario:
         self.settings = self._parts.settings(account_settings(data_dir, etsy_limit=limit))
         self._past_webhooks: dict[str, list[MakeWebhook]] = defaultdict(list)
         self.platforms = self._open_platforms(limit)
+        culprits = choose_culprits(plan.world, plan.faults, seed=plan.seed)
+        tie_faults(culprits, plan.faults, self.platforms, self.clock)
+        self.blast = BlastRadius(
+            violations=self.violations,
+            clock=self.clock,
+            culprits=culprits,
+            faults=plan.faults,
+            platforms=self.platforms,
+            shared_days={ETSY: limit},
+        )
         transports = {host(name): simulated.transport for name, simulated in self.platforms.items()}
         self._transport = ObservedPlatformTransport(transports, self._check_limits)
         self.app = self._build(pool)
@@ -139,6 +151,7 @@ class AccountScenario:
             evidence=self.evidence,
             ages=self.ages,
             forecasts=self.forecasts,
+            blast=self.blast,
         )
         self.workers = SimulatedWorkers(
             self.clock, faults=plan.faults.workers, seed=plan.seed, stop=self._stop
@@ -155,6 +168,7 @@ class AccountScenario:
             platforms=self.platforms,
             shops=plan.world.shops,
             tier_of=self.app.sellers.tier,
+            blast=self.blast,
         )
         self.flooded: list[ShopPlan] = []
         self._claims = 0
@@ -297,6 +311,7 @@ class AccountScenario:
                 ),
             )
             self.flooded.append(shop)
+            self.blast.strain(shop)
             webhooks = self._past_webhooks[shop.key]
             self.clock.spawn(partial(self.people.flood, shop, webhooks, flood.count))
 
@@ -305,9 +320,13 @@ class AccountScenario:
             self._parts.jobs(self.app.jobs),
             self.laws,
             injector,
-            lost=self.people.lost,
+            lost=self._lost,
             check_budget=self._check_budget,
         )
+
+    def _lost(self, account: Account, reason: str) -> None:
+        self.blast.disconnected(account, reason)
+        self.people.lost(account, reason)
 
     def _check_hourly(self, progress: Callable[[float], None]) -> None:
         """Once an hour compare the running jobs; every day check which tiers were served."""
@@ -368,7 +387,7 @@ class AccountScenario:
     # -- the end -----------------------------------------------------------------------------
 
     def _measure(self) -> AccountOutcome:
-        starved = self.laws.close()
+        starved = self.laws.close(days=self.plan.days)
         return AccountOutcome(
             served=self.ages.served(),
             etsy_served=self.ages.served(only=ETSY),

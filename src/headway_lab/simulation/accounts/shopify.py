@@ -15,6 +15,7 @@ from headway_lab.simulation.faults import Faults
 from headway_lab.simulators.shopify.faults import ShopFault, ShopFaultPlan
 from headway_lab.simulators.shopify.shop import ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
+from headway_lab.simulators.tied_faults import FaultyServer
 from headway_lab.simulators.transport import SimTransport
 
 TOPICS = {
@@ -56,7 +57,8 @@ class SimulatedShopify:
             faults=ShopFaultPlan(seed, rates=rates, outage=faults.outages),
             seed=seed,
         )
-        self.transport = SimTransport(self.simulator.handle, clock, seed=seed)
+        self.server = FaultyServer(self.simulator.handle)
+        self.transport = SimTransport(self.server, clock, seed=seed)
         self._orders: dict[tuple[str, int], str] = {}
         self._customers: dict[tuple[str, int], str] = {}
 
@@ -73,7 +75,7 @@ class SimulatedShopify:
     @property
     def injected(self) -> Mapping[str, int]:
         """What went wrong."""
-        return self.simulator.faults.injected
+        return self.simulator.faults.injected + self.server.injected
 
     def breach(self) -> str | None:
         """Return nothing: a bucket that lacks points refuses, and that is counted."""
@@ -114,6 +116,14 @@ class SimulatedShopify:
     def truth(self, shop: ShopPlan) -> Truth:
         """Return the rows that a warehouse should hold of a shop."""
         return self.simulator.truth(self.name(shop))
+
+    def order_id(self, shop: ShopPlan, number: int) -> str:
+        """Return the platform's id of an order."""
+        return self._orders[shop.key, number]
+
+    def order_text(self, shop: ShopPlan, number: int) -> tuple[bytes, bytes]:
+        """Return a text that only replies with that order hold, and garbage to put there."""
+        return b'gid://shopify/Order/%b"' % self.order_id(shop, number).encode(), b'?"'
 
     def _act(self, name: str, key: tuple[str, int], event: AccountEvent) -> None:
         simulator, kind, sku = self.simulator, event.kind, f"SKU-{event.number}"

@@ -9,7 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from headway.clock import Rng, rng
-from headway.core.accounts.jobs import PlatformName, Tier
+from headway.core.accounts.jobs import DataKind, PlatformName, Tier
 from headway.core.catalog.listings import SellerId
 from headway_lab.platforms import ETSY, PLATFORMS, PRINTIFY, SHOPIFY
 
@@ -24,7 +24,15 @@ PLATFORM_SHARES = {
     SHOPIFY: 0.45,
     PRINTIFY: 0.35,
 }
-# The numbers of the law, independent of our settings: orders a month by tier.
+# The numbers of the law, independent of our settings.
+INTERVAL_S = {Tier.FREE: 3600.0, Tier.STARTER: 1800.0, Tier.GROWTH: 900.0, Tier.PRO: 300.0}
+KIND_INTERVAL_S = {
+    DataKind.ORDERS: 0.0,
+    DataKind.LISTINGS: 21_600.0,
+    DataKind.CUSTOMERS: 21_600.0,
+    DataKind.PAYMENTS: 3600.0,
+}
+# Orders a month by tier, likewise.
 QUOTAS = {Tier.FREE: 50, Tier.STARTER: 300, Tier.GROWTH: 1500, Tier.PRO: 5000}
 USED_SHARE = (0.04, 0.45)
 # Free sellers who sell more than their quota.
@@ -121,6 +129,11 @@ class AccountWorld:
     def future(self) -> tuple[AccountEvent, ...]:
         """What happens during the run."""
         return tuple(event for event in self.events if event.at_s >= 0)
+
+
+def interval_s(tier: Tier, kind: DataKind) -> float:
+    """Return how often a job of that tier and kind should run."""
+    return max(INTERVAL_S[tier], KIND_INTERVAL_S[kind])
 
 
 def account_world(*, sellers: int, days: float, seed: int) -> AccountWorld:
