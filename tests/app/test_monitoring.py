@@ -156,6 +156,12 @@ CAUSES = {
         undo=["DELETE FROM credential"],
     ),
     "dead_jobs": Cause(do=[account("connected"), JOB], undo=["DELETE FROM sync_jobs"]),
+    "unreadable": Cause(
+        do=[account("connected"), ("INSERT INTO unreadable_records (account_id, kind, external_id,"
+            " user_id, reason, raw, seen_at) SELECT id, 'orders', 'R-1', user_id, 'HTTP 500', '{}',"
+            " %(now)s FROM connected_accounts")],
+        undo=["DELETE FROM unreadable_records"],
+    ),
     "housekeeping": Cause(
         do=[("INSERT INTO housekeeping (step, failing_since, failures, error)"
             " VALUES ('pauses', %(now)s, 3, 'no permission')")],
@@ -233,6 +239,26 @@ def test_an_alert_fires_once_within_five_minutes_and_resolves_once(
     monitored.execute(CAUSES[name].undo)
     ((_, resolved, phase),) = monitored.minutes(22)
     assert (resolved, phase) == (name, AlertPhase.RESOLVED)
+
+
+@pytest.mark.parametrize(
+    ("name", "culprit"),
+    (
+        ("parked", "(N1 of acme)"),
+        ("failing", "(N1 of acme)"),
+        ("refused_by_shop", "(N1 of acme)"),
+        ("dead_jobs", "(acme/etsy/orders)"),
+        ("unreadable", "1 order of etsy 7 of acme cannot be read (R-1): HTTP 500."),
+        ("shop_refused", "Etsy does not answer"),
+        ("disconnected", "etsy 7 of acme"),
+        ("token_expiring", "etsy 7 of acme"),
+        ("housekeeping", "pauses"),
+    ),
+)
+def test_an_alert_names_what_causes_it(monitored: MonitoredApp, name: str, culprit: str) -> None:
+    monitored.trigger(CAUSES[name])
+    (alert,) = alerts(operator(monitored.app, "tester")).alerts
+    assert (alert.name, culprit in alert.sentence) == (name, True), alert.sentence
 
 
 def test_a_notice_is_listed_but_never_sent(monitored: MonitoredApp) -> None:

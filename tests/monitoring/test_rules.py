@@ -27,7 +27,7 @@ WELL = {
         TROUBLE.format(what=what): 0.0
         for what in (
             "housekeeping", "paused", "refusals_in_a_row", "stuck", "shops_down", "tokens_ending",
-            "quotas_spent",
+            "quotas_spent", "unreadable",
         )
     },
     'headway_listings{state="stale"}': 0.0,
@@ -62,6 +62,7 @@ WRONG = {
     "housekeeping": {TROUBLE.format(what="housekeeping"): 1},
     "no_tick": {"headway_tick_age_seconds": 301},
     "quota_spent": {TROUBLE.format(what="quotas_spent"): 1},
+    "unreadable": {TROUBLE.format(what="unreadable"): 1},
 }
 BEGINS_MIN, LASTS_MIN = 400, 20
 

@@ -20,6 +20,7 @@ from headway.core.monitoring.metrics import (
     QuotaMetric,
     TierMetric,
     TokenMetric,
+    TroubleNames,
 )
 from headway.core.monitoring.rules import current_alerts
 from headway.core.pauses import Pause
@@ -77,6 +78,8 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
         refused=troubles.refused,
         refusals_in_a_row=troubles.refusals_in_a_row,
         parked=counts.parked,
+        names=troubles.names,
+        unreadable=troubles.unreadable,
         connections=troubles.connections,
         dead_jobs=troubles.dead_jobs,
         quotas=[_quota_metric(app, budget, now) for budget in app.account_queries.budgets(now)],
@@ -122,9 +125,21 @@ def alert_metrics_of(
         refused=sum(shop.failing for shop in front.shops),
         refusals_in_a_row=max((listing.failures for listing in front.failing), default=0),
         parked=overview.counts.parked,
+        names=_names(overview),
         connections=_connections(overview),
         dead_jobs=lane.dead_count,
         tokens=tokens,
+    )
+
+
+def _names(overview: Overview) -> TroubleNames:
+    """Return the first few of what is in trouble, as the overview lists it."""
+    trouble = overview.trouble
+    return TroubleNames(
+        parked=[f"{row.sku} of {row.user_id}" for row in trouble if row.is_parked],
+        failing=[f"{row.sku} of {row.user_id}" for row in trouble if not row.is_parked],
+        refused=[f"{row.sku} of {row.user_id}" for row in overview.storefront.failing],
+        dead_jobs=[job.name for job in overview.accounts.dead],
     )
 
 

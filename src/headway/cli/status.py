@@ -1,6 +1,7 @@
 """`headway status` and `headway explain`: the state of the deployment, and why a part waits."""
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
@@ -11,9 +12,10 @@ from headway.cli.output import AsJson, emit, facts, say, table
 from headway.cli.target import Server, Target, open_client, open_target, seller_id
 from headway.core.catalog.listings import MAIN, Sku, SupplierName
 from headway.core.limits import forecast
+from headway.core.monitoring.alerts import Alert
 from headway.core.reasons import describe_pause, format_duration, format_time
 from headway.core.timetable.next_call import NextCall, Why
-from headway.operations import deployment, jobs, listings
+from headway.operations import alerts, deployment, jobs, listings
 from headway.operations.listings import ListingExplanation
 from headway.store.accounts.job_list import is_job_name
 from headway.store.accounts.status import AccountsStatus
@@ -64,17 +66,19 @@ def status(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the next call, the budget and how fresh the shop is.
+    """Show the next call, the budget, how fresh the shop is, and what is wrong.
 
     Joins a demo that runs in another terminal; otherwise looks into the database at rest.
     """
     with open_target(server) as room:
         name = None if supplier is None else SupplierName(supplier)
         overview = room.client.call(deployment.status, name)
+        standing = room.client.call(alerts.alerts).alerts
         if as_json:
-            emit({"database": room.place, "overview": overview})
+            emit({"database": room.place, "overview": overview, "alerts": standing})
         else:
             _print_status(room, overview)
+            _print_alerts(standing)
 
 
 def explain(
@@ -159,6 +163,14 @@ def _print_status(room: Target, overview: Overview) -> None:
         _print_held(overview)
     say()
     _print_calls(overview)
+
+
+def _print_alerts(standing: Sequence[Alert]) -> None:
+    """Print what is wrong, with the parts, accounts and records concerned."""
+    if standing:
+        say()
+        rows = [(alert.severity, alert.sentence) for alert in standing]
+        table(("severity", "what is wrong"), rows, title="Alerts")
 
 
 def _budget(spent: Spent) -> str:

@@ -150,3 +150,10 @@ def test_a_job_of_a_seller_whose_month_is_used_up_waits_for_the_next_month() -> 
 def test_a_job_is_named_by_seller_platform_and_kind() -> None:
     assert job().name == "acme/etsy/orders"
     assert job(type=JobType.BACKFILL).name == "acme/etsy/orders/history"
+
+
+def test_a_job_names_a_record_that_it_cannot_read() -> None:
+    error = "R-1: the platform answered 500"
+    sentence = explain_job(job(unreadable_count=2, unreadable_example=error), LINE, NOW).sentence
+    assert sentence.startswith(explain_job(job(), LINE, NOW).sentence)
+    assert f"2 records cannot be read, and all others are ({error})." in sentence

@@ -145,3 +145,33 @@ def test_what_is_over_burns_no_more_though_the_long_span_remembers_it() -> None:
 
 def test_nothing_known_burns_nothing() -> None:
     assert burn([], START, FAST, promised=0.95) == 0
+
+
+def test_an_alert_that_fires_and_resolves_again_and_again_becomes_one() -> None:
+    refused = replace(OVERDUE, name="shop_refused", subject="acme etsy 7")
+    sent = watch(*([[refused]] * 20 + [[]] * 18) * 37)
+    fired = [minute for minute, _, phase in sent if phase is AlertPhase.FIRED]
+    assert len(fired) <= 3, "the third time it stays open over the pauses"
+    assert fired[-1] < 120
+
+
+def test_a_flapping_alert_still_ends_once_it_is_quiet() -> None:
+    refused = replace(OVERDUE, name="shop_refused", subject="acme etsy 7")
+    sent = watch(*([[refused]] * 20 + [[]] * 18) * 10, *[[]] * (7 * 60))
+    assert sent[-1][2] is AlertPhase.RESOLVED
+
+
+def test_what_flaps_below_the_time_to_fire_does_not_end_the_memory_of_flapping() -> None:
+    refused = replace(OVERDUE, name="shop_refused", subject="acme etsy 7")
+    flaps = ([[refused]] * 5 + [[]] * 5) * 2
+    sent = watch(*flaps, *[[refused], []] * 3, *[[]] * 60, *flaps, *[[]] * 30)
+    assert [phase for _, _, phase in sent].count(AlertPhase.FIRED) == 3
+
+
+def test_after_a_quiet_day_an_alert_resolves_as_fast_as_at_first() -> None:
+    resolved_at = START - 25 * 60 * MINUTE
+    old = AlertState(
+        alert=OVERDUE, since=resolved_at, fired_at=resolved_at, resolved_at=resolved_at, repeats=4
+    )
+    (state,) = next_states([old], [OVERDUE], START).kept
+    assert (state.repeats, state.is_pending) == (0, True)

@@ -1,7 +1,7 @@
 """Why a job of the account lane waits, until when, and its place (law L13)."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -48,6 +48,7 @@ class JobPosition:
     """One job's row, and its place among those that are due (`has_more`: at least that far).
 
     `is_over_quota` if its seller's orders of the month are used up: it is set aside once it is due.
+    `unreadable_example` is one of the records that cannot be read, and why.
     """
 
     id: str
@@ -75,6 +76,8 @@ class JobPosition:
     day_calls: float = 0.0
     day_calls_at: datetime | None = None
     revive_at: datetime | None = None
+    unreadable_count: int = 0
+    unreadable_example: str = ""
     ahead_count: int | None = None
     has_more: bool = False
     is_over_quota: bool = False
@@ -144,7 +147,20 @@ def aged(position: JobPosition, queue: JobQueueState, now: datetime) -> float:
 
 
 def explain_job(position: JobPosition, queue: JobQueueState, now: datetime) -> JobAnswer:
-    """Return what a job does, or the first thing that blocks it and until when."""
+    """Return what a job does, or the first thing that blocks it and until when.
+
+    Records that it cannot read are named too.
+    """
+    answer = _answer(position, queue, now)
+    count = position.unreadable_count
+    if not count:
+        return answer
+    records = "1 record cannot" if count == 1 else f"{count} records cannot"
+    aside = f"{records} be read, and all others are ({position.unreadable_example})."
+    return replace(answer, sentence=f"{answer.sentence} {aside}")
+
+
+def _answer(position: JobPosition, queue: JobQueueState, now: datetime) -> JobAnswer:
     if position.status is JobStatus.RUNNING:
         return _running(position, now)
     if position.next_run_at is None:

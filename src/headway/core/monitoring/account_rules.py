@@ -3,7 +3,15 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from headway.core.monitoring.alerts import HOUR, MINUTE, Finding, Severity, alert_rule, counted
+from headway.core.monitoring.alerts import (
+    HOUR,
+    MINUTE,
+    Finding,
+    Severity,
+    alert_rule,
+    counted,
+    listed,
+)
 from headway.core.monitoring.metrics import AlertMetrics, ConnectionMetric
 from headway.core.reasons import format_time
 
@@ -78,8 +86,34 @@ def dead_jobs(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
     if metrics.dead_jobs > threshold:
         yield Finding(
             count=metrics.dead_jobs,
-            sentence=f"{counted(metrics.dead_jobs, 'job')} dead after repeated failure; revive"
-            " when the cause is fixed.",
+            sentence=(
+                f"{counted(metrics.dead_jobs, 'job')} dead after repeated failure"
+                f"{listed(metrics.names.dead_jobs, metrics.dead_jobs)}; revive when the cause is"
+                " fixed."
+            ),
+        )
+
+
+@alert_rule(
+    "Records of an account cannot be read; all others are.",
+    Severity.WARNING,
+    link="/accounts",
+    measures={
+        "unreadable": lambda metrics: sum(metric.count for metric in metrics.unreadable),
+    },
+)
+def unreadable(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
+    """Yield the accounts with records that cannot be read, by kind."""
+    for metric in metrics.unreadable:
+        noun = metric.kind if metric.count > 1 else metric.kind.removesuffix("s")
+        yield Finding(
+            seller=metric.seller,
+            subject=f"{metric.seller} {metric.name} {metric.kind}",
+            count=metric.count,
+            sentence=(
+                f"{metric.count:,} {noun} of {metric.name} of {metric.seller} cannot be read"
+                f"{listed(metric.examples, metric.count)}: {metric.reason}. All others are read."
+            ),
         )
 
 

@@ -2,17 +2,24 @@
 
 An alert fires once its condition has held without a break for as long as its rule requires, and
 resolves once it has been clear for as long. In between, only a higher severity is a change.
+
+One that fires again within a day of its end is flapping. Each time it must be clear four times as
+long as before until it resolves, six hours at most: so it soon is one alert that stays open.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from headway.core.monitoring.alerts import Alert, Severity
 from headway.core.monitoring.rules import BY_NAME, RANKS
 
 AlertKey = tuple[str, str]
+# An alert that fires again within this time of its end is flapping.
+FLAPPING_WITHIN = timedelta(days=1)
+FLAPPING_FACTOR, CLEAR_MAX = 4, timedelta(hours=6)
+REPEATS_MAX = 10
 
 
 class AlertPhase(StrEnum):
@@ -25,13 +32,30 @@ class AlertPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertState:
-    """An alert that is pending, firing or resolved; `clear_since` is when its condition ended."""
+    """An alert that is pending, firing or resolved; `clear_since` is when its condition ended.
+
+    `repeats` counts how often it fired again within a day of its end. While it is pending again,
+    `fired_at` and `resolved_at` are still those of the last time.
+    """
 
     alert: Alert
     since: datetime
     clear_since: datetime | None = None
     fired_at: datetime | None = None
     resolved_at: datetime | None = None
+    repeats: int = 0
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether its condition holds, but not for long enough to fire, as far as is known."""
+        return not self.is_firing and (self.resolved_at is None or self.since > self.resolved_at)
+
+    @property
+    def resolves_after(self) -> timedelta:
+        """How long it must be clear until it resolves."""
+        usual = BY_NAME[self.alert.name].resolves_after
+        longer: timedelta = usual * FLAPPING_FACTOR**self.repeats
+        return max(usual, min(CLEAR_MAX, longer))
 
     @property
     def key(self) -> AlertKey:
@@ -95,8 +119,10 @@ def next_states(
 def _raised(
     state: AlertState | None, alert: Alert, now: datetime
 ) -> tuple[AlertState, AlertPhase | None]:
-    if state is None or state.resolved_at is not None:
+    if state is None or _is_forgotten(state, now):
         state = AlertState(alert=alert, since=now)
+    elif not state.is_firing and not state.is_pending:
+        state = replace(state, alert=alert, since=now)
     before = state.alert.severity
     is_worse = RANKS.index(alert.severity) < RANKS.index(before)
     # A firing alert keeps its highest severity: a value that swings around a threshold would
@@ -104,23 +130,30 @@ def _raised(
     worst = alert.severity if is_worse else before
     updated = replace(alert, severity=worst if state.is_firing else alert.severity)
     state = replace(state, alert=updated, clear_since=None)
-    if state.fired_at is None:
-        if now - state.since < BY_NAME[alert.name].fires_after:
-            return state, None
-        return replace(state, fired_at=now), AlertPhase.FIRED
-    return state, AlertPhase.WORSE if is_worse else None
+    if state.is_firing:
+        return state, AlertPhase.WORSE if is_worse else None
+    if now - state.since < BY_NAME[alert.name].fires_after:
+        return state, None
+    repeats = 0 if state.fired_at is None else min(REPEATS_MAX, state.repeats + 1)
+    return replace(state, fired_at=now, resolved_at=None, repeats=repeats), AlertPhase.FIRED
 
 
 def _cleared(state: AlertState, now: datetime) -> tuple[AlertState | None, AlertPhase | None]:
     if state.fired_at is None:
         return None, None
     if state.resolved_at is not None:
-        return state, None
+        return replace(state, since=min(state.since, state.resolved_at)), None
     clear_since = state.clear_since or now
     state = replace(state, clear_since=clear_since)
-    if now - clear_since < BY_NAME[state.alert.name].resolves_after:
+    if now - clear_since < state.resolves_after:
         return state, None
     return replace(state, resolved_at=now), AlertPhase.RESOLVED
+
+
+def _is_forgotten(state: AlertState, now: datetime) -> bool:
+    """Return True if it ended so long ago that it is no longer remembered."""
+    is_over = not state.is_pending and state.resolved_at is not None
+    return is_over and now - (state.resolved_at or now) > FLAPPING_WITHIN
 
 
 def _suppressed(

@@ -5,7 +5,7 @@ the same condition for Prometheus. The declarations are in `supplier_rules`, `li
 `account_rules` and `housekeeping_rules`; `rules` collects them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -15,6 +15,8 @@ from headway.core.monitoring.metrics import AlertMetrics
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
+# How many culprits an alert names.
+NAMES_SHOWN = 5
 
 
 class Severity(StrEnum):
@@ -153,6 +155,15 @@ def alert_rule(
 def warning_or_critical(*, is_critical: bool) -> Severity:
     """Return the severity of a rule that has a second, worse threshold."""
     return Severity.CRITICAL if is_critical else Severity.WARNING
+
+
+def listed(names: Sequence[str], count: int) -> str:
+    """Return " (a, b and 3 more)", or nothing if no name is known."""
+    shown = [name for name in names if name][:NAMES_SHOWN]
+    if not shown:
+        return ""
+    more = f" and {count - len(shown):,} more" if count > len(shown) else ""
+    return f" ({', '.join(shown)}{more})"
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:

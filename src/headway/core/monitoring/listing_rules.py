@@ -10,6 +10,7 @@ from headway.core.monitoring.alerts import (
     Severity,
     alert_rule,
     counted,
+    listed,
     warning_or_critical,
 )
 from headway.core.monitoring.metrics import AlertMetrics, TierMetric
@@ -111,8 +112,10 @@ def parked(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
         yield Finding(
             severity=warning_or_critical(is_critical=metrics.parked > threshold * metrics.total),
             count=metrics.parked,
-            sentence=f"{counted(metrics.parked, 'listing')} parked after repeated failure; see why,"
-            " then revive.",
+            sentence=(
+                f"{counted(metrics.parked, 'listing')} parked after repeated failure"
+                f"{listed(metrics.names.parked, metrics.parked)}; see why, then revive."
+            ),
         )
 
 
@@ -132,8 +135,10 @@ def refused_by_shop(metrics: AlertMetrics, threshold: float) -> Iterator[Finding
         yield Finding(
             severity=Severity.WARNING if is_lasting else Severity.NOTICE,
             count=metrics.refused,
-            sentence=f"{counted(metrics.refused, 'listing')} not taken by the shop;"
-            " it is tried again.",
+            sentence=(
+                f"{counted(metrics.refused, 'listing')} not taken by the shop"
+                f"{listed(metrics.names.refused, metrics.refused)}; it is tried again."
+            ),
         )
 
 
@@ -148,8 +153,10 @@ def failing(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
     if metrics.failing:
         yield Finding(
             count=metrics.failing,
-            sentence=f"{counted(metrics.failing, 'listing')} failing at the supplier;"
-            " tried again later.",
+            sentence=(
+                f"{counted(metrics.failing, 'listing')} failing at the supplier"
+                f"{listed(metrics.names.failing, metrics.failing)}; tried again later."
+            ),
         )
 
 

@@ -86,6 +86,7 @@ def alert_message(
         f"Over, after {format_duration(now - state.since)}. It was: {alert.sentence}"
         if is_resolved
         else alert.sentence,
+        *_flapping(change),
         f"Page: {base}{alert.link}",
         f"Runbook: {base}{alert.runbook}",
     ]
@@ -98,6 +99,17 @@ def alert_message(
         created_at=now,
         due_at=due(alert.severity, now, quiet),
     )
+
+
+def _flapping(change: AlertChange) -> list[str]:
+    """Return why an alert that fires again and again stays open for longer."""
+    state = change.state
+    if not state.repeats or change.phase is AlertPhase.RESOLVED:
+        return []
+    times = "again" if state.repeats == 1 else f"{state.repeats + 1} times"
+    clear = format_duration(state.resolves_after)
+    fired = f"It fired {times} within a day of its end."
+    return [f"{fired} It stays open until it has been clear for {clear}."]
 
 
 def notice_message(

@@ -69,6 +69,28 @@ class TokenMetric:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableMetric:
+    """Records of one account and kind that cannot be read; `examples` are some of their ids."""
+
+    seller: SellerId
+    name: str
+    kind: str
+    count: int
+    examples: Sequence[str]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TroubleNames:
+    """The first few of what is in trouble, by name, for the alerts that count them."""
+
+    parked: Sequence[str] = ()
+    failing: Sequence[str] = ()
+    refused: Sequence[str] = ()
+    dead_jobs: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HourMetric:
     """The last hour of all supplier queues: calls, reads, and what was left over.
 
@@ -120,6 +142,8 @@ class AlertMetrics:
     refused: int = 0
     refusals_in_a_row: int = 0
     parked: int = 0
+    names: TroubleNames = field(default_factory=TroubleNames)
+    unreadable: Sequence[UnreadableMetric] = ()
     connections: Sequence[ConnectionMetric] = ()
     dead_jobs: int = 0
     quotas: Sequence[QuotaMetric] = ()

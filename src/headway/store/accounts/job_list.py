@@ -53,7 +53,12 @@ job.job_type, job.tier, job.score, job.status, job.next_run_at, job.started_at, 
 job.lease_until, job.lease_owner, job.retry_count, coalesce(job.last_error, ''),
 CASE job.status WHEN 'cancelled' THEN account.reason ELSE job.wait_reason END,
 job.calls_estimate, job.run_calls, job.queries_used, job.updated_at,
-job.day_calls, job.day_calls_at, job.revive_at
+job.day_calls, job.day_calls_at, job.revive_at,
+(SELECT count(*) FROM (SELECT FROM unreadable_records AS record
+  WHERE record.account_id = job.account_id AND record.kind = job.kind LIMIT 100) AS few),
+coalesce((SELECT external_id || ': ' || reason FROM unreadable_records AS record
+  WHERE record.account_id = job.account_id AND record.kind = job.kind
+  ORDER BY external_id LIMIT 1), '')
 """
 SELECTED = f"""
 SELECT {COLUMNS} FROM ({{jobs}}) AS job
@@ -148,7 +153,7 @@ ORDERS = {
     JobStatus.DEAD: NEWEST,
     JobStatus.CANCELLED: NEWEST,
 }
-FIELDS = tuple(name for name in JobPosition.__dataclass_fields__)[:25]
+FIELDS = tuple(name for name in JobPosition.__dataclass_fields__)[:27]
 Values = Mapping[str, Any]
 
 

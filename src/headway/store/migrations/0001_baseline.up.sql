@@ -1053,6 +1053,7 @@ CREATE TABLE alert_states (
     well_since timestamptz,
     fired_at timestamptz,
     resolved_at timestamptz,
+    repeats smallint NOT NULL DEFAULT 0,
     PRIMARY KEY (name, subject),
     CONSTRAINT alert_states_order CHECK (resolved_at IS NULL OR fired_at IS NOT NULL)
 );
@@ -1063,6 +1064,8 @@ COMMENT ON COLUMN alert_states.sentence IS 'The message.';
 COMMENT ON COLUMN alert_states.seller IS 'Seller concerned, if it is one.';
 COMMENT ON COLUMN alert_states.since IS 'Since when the condition has held without interruption.';
 COMMENT ON COLUMN alert_states.well_since IS 'Since when the condition no longer holds.';
+COMMENT ON COLUMN alert_states.repeats IS
+    'How often it fired again within a day of its end; each time it must be clear four times as long to resolve.';
 
 CREATE TABLE notices (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),

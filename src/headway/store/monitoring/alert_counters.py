@@ -4,15 +4,24 @@ Each count is a short range of an index or has a bound, so that it costs little 
 problems are found however many rows have none.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
+
+from psycopg import Connection
 
 from headway.core.accounts.jobs import PlatformName
 from headway.core.accounts.refusals import TOGETHER, are_refused_together
 from headway.core.catalog.listings import AuthStep, LimitKey
-from headway.core.monitoring.metrics import ConnectionMetric, HourMetric
+from headway.core.monitoring.alerts import NAMES_SHOWN
+from headway.core.monitoring.metrics import (
+    ConnectionMetric,
+    HourMetric,
+    TroubleNames,
+    UnreadableMetric,
+)
 from headway.store.catalog.suppliers import overdue_count
 from headway.store.pool import guarded
 from headway.store.queries import Queries, read_as
@@ -94,6 +103,32 @@ GROUP BY account.platform ORDER BY account.platform
 """
 
 
+# The first few by name; each is read from an index.
+NAMES = """
+SELECT
+  array(SELECT sku || ' of ' || user_id FROM product_sync_schedule WHERE sync_status = 'parked'
+    ORDER BY user_id, sku LIMIT %(shown)s) AS parked,
+  array(SELECT sku || ' of ' || user_id FROM product_sync_schedule
+    WHERE is_active AND consecutive_failures > 0 AND sync_status <> 'syncing' AND NOT is_paused
+    ORDER BY user_id, sku LIMIT %(shown)s) AS failing,
+  array(SELECT sku || ' of ' || user_id FROM (
+      SELECT user_id, sku, push_failures FROM listing_state
+      WHERE push_at IS NOT NULL AND push_failures > 0 LIMIT %(most)s) AS few
+    ORDER BY push_failures DESC, user_id, sku LIMIT %(shown)s) AS refused,
+  array(SELECT user_id || '/' || platform || '/' || kind
+      || CASE WHEN is_backfill THEN '/history' ELSE '' END
+    FROM sync_jobs WHERE status = 'dead' ORDER BY updated_at DESC, id LIMIT %(shown)s) AS dead_jobs
+"""
+UNREADABLE = """
+SELECT account.user_id AS seller, account.platform || ' ' || account.shop AS name, few.kind,
+  count(*) AS count, (array_agg(few.external_id ORDER BY few.external_id))[:%(shown)s] AS examples,
+  (array_agg(few.reason ORDER BY few.seen_at DESC, few.external_id))[1] AS reason
+FROM (SELECT * FROM unreadable_records LIMIT %(most)s) AS few
+JOIN connected_accounts AS account ON account.id = few.account_id
+GROUP BY account.id, few.kind ORDER BY account.user_id, account.platform, few.kind LIMIT %(named)s
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Troubles:
     """Open problems with changes, shops and jobs of all sellers."""
@@ -104,6 +139,8 @@ class Troubles:
     refusals_in_a_row: int
     dead_jobs: int
     connections: Sequence[ConnectionMetric]
+    names: TroubleNames
+    unreadable: Sequence[UnreadableMetric]
 
 
 class MinuteCounters(Queries):
@@ -130,25 +167,31 @@ class MinuteCounters(Queries):
         values = {
             "most": COUNT_MAX,
             "named": NAMED_MAX,
+            "shown": NAMES_SHOWN,
             "platforms": list(platforms),
             "recent": now - TOGETHER,
         }
         with guarded(), self._pool.connection() as connection:
-            together = [
-                ConnectionMetric(
-                    seller=None, name=name, is_connected=True, trouble=reason, refused=refused
-                )
-                for name, refused, connected, reason in connection.execute(REFUSED, values)
-                if are_refused_together(refused, connected)
-            ]
-            names = {metric.name for metric in together}
-            connections = [
-                metric
-                for metric in read_as(connection, ConnectionMetric, CONNECTIONS, values)
-                if metric.name not in names
-            ]
-            connections = [*together, *connections]
-            (troubles,) = read_as(
-                connection, partial(Troubles, connections=connections), TROUBLES, values
+            (names,) = read_as(connection, TroubleNames, NAMES, values)
+            named = partial(
+                Troubles,
+                connections=_connections(connection, values),
+                names=names,
+                unreadable=read_as(connection, UnreadableMetric, UNREADABLE, values),
             )
+            (troubles,) = read_as(connection, named, TROUBLES, values)
         return troubles
+
+
+def _connections(
+    connection: Connection[Any], values: Mapping[str, object]
+) -> list[ConnectionMetric]:
+    """Return platforms that refuse many accounts at once, then single shops and platforms."""
+    together = [
+        ConnectionMetric(seller=None, name=name, is_connected=True, trouble=reason, refused=refused)
+        for name, refused, connected, reason in connection.execute(REFUSED, values)
+        if are_refused_together(refused, connected)
+    ]
+    names = {metric.name for metric in together}
+    others = read_as(connection, ConnectionMetric, CONNECTIONS, values)
+    return [*together, *(metric for metric in others if metric.name not in names)]

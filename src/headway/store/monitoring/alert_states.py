@@ -24,18 +24,19 @@ REMEMBERED = timedelta(days=1)
 ALONE = "SELECT pg_try_advisory_xact_lock(hashtextextended('headway watch', 0))"
 LOAD = """
 SELECT name, subject, severity, sentence, link, count, seller, since, well_since, fired_at,
-  resolved_at
+  resolved_at, repeats
 FROM alert_states WHERE resolved_at IS NULL OR resolved_at > %(after)s ORDER BY name, subject
 """
 SAVE = """
 INSERT INTO alert_states (name, subject, severity, sentence, link, count, seller, since, well_since,
-  fired_at, resolved_at)
+  fired_at, resolved_at, repeats)
 VALUES (%(name)s, %(subject)s, %(severity)s, %(sentence)s, %(link)s, %(count)s, %(seller)s,
-  %(since)s, %(well_since)s, %(fired_at)s, %(resolved_at)s)
+  %(since)s, %(well_since)s, %(fired_at)s, %(resolved_at)s, %(repeats)s)
 ON CONFLICT (name, subject) DO UPDATE SET severity = excluded.severity,
   sentence = excluded.sentence, link = excluded.link, count = excluded.count,
   seller = excluded.seller, since = excluded.since, well_since = excluded.well_since,
-  fired_at = excluded.fired_at, resolved_at = excluded.resolved_at
+  fired_at = excluded.fired_at, resolved_at = excluded.resolved_at,
+  repeats = excluded.repeats
 """
 DROP = "DELETE FROM alert_states WHERE name = %(name)s AND subject = %(subject)s"
 FORGET = "DELETE FROM alert_states WHERE resolved_at < %(before)s"
@@ -96,6 +97,7 @@ def _state(
     well_since: datetime | None,
     fired_at: datetime | None,
     resolved_at: datetime | None,
+    repeats: int,
     **alert: Any,  # noqa: ANN401 - the other columns
 ) -> AlertState:
     return AlertState(
@@ -104,12 +106,14 @@ def _state(
         clear_since=well_since,
         fired_at=fired_at,
         resolved_at=resolved_at,
+        repeats=repeats,
     )
 
 
 def _values(state: AlertState) -> dict[str, Any]:
     instants = {"fired_at": state.fired_at, "resolved_at": state.resolved_at}
-    return asdict(state.alert) | instants | {"since": state.since, "well_since": state.clear_since}
+    states = {"since": state.since, "well_since": state.clear_since, "repeats": state.repeats}
+    return asdict(state.alert) | instants | states
 
 
 def _log_change(connection: Connection[Any], change: AlertChange, now: datetime) -> None:
