@@ -18,6 +18,7 @@ from headway.operations.callers import OperatorCaller
 from headway.operations.operation import operation
 from headway.store.accounts.job_list import JobView
 from headway.store.catalog.suppliers import Suppliers
+from headway.store.monitoring.blast_radius import BlastRadiusChecks
 from headway.store.monitoring.job_law_checks import JobLawChecks
 from headway.store.monitoring.law_checks import EXAMPLES, Findings, LawChecks
 from headway.store.timetable.positions import ListingPositions
@@ -220,6 +221,15 @@ def _reasons(app: App) -> LawResult:
     return _judge("L13", "reasons", findings, f"{len(sample):,} listings, {len(jobs):,} jobs asked")
 
 
+def _blast_radius(app: App) -> LawResult:
+    """Find who waits, or was disconnected, because of another's fault (L16)."""
+    laws, now = BlastRadiusChecks(app.pool), app.clock.now()
+    shared = [budget.platform for budget in app.account_queries.budgets(now)]
+    findings = _both(laws.held_up(now), _both(laws.crowded_out(now, shared), laws.disconnected()))
+    note = "how late others become because of a fault, `headway simulate` checks"
+    return _judge("L16", "blast radius", findings, note)
+
+
 def _has_end(job: JobView, now: datetime) -> bool:
     """Return True if a job's reason names an end; a pause may last until a person ends it."""
     if job.until is None:
@@ -269,4 +279,5 @@ LAWS: tuple[Callable[[App], LawResult], ...] = (
     _quota,
     _fairness,
     _on_each_supplier(_reasons),
+    _blast_radius,
 )
