@@ -201,3 +201,25 @@ def test_a_slow_shop_with_many_changes_delays_another_by_one_call(
     while not shops.one(is_done):
         assert clock.monotonic() - began_s < 120, Counter(shops.simulator.calls) - calls
         run_for(shops, push, 1)
+
+
+def test_culprits_one_after_another_in_a_quiet_shop_delay_another_by_minutes_at_most(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    """Law L16: what one culprit costs in waiting is not added to what the next one costs."""
+    culprits = [f"A-{number}" for number in range(4)]
+    shops = poisoned_shops(pool, clock, tmp_path, *(ShopPoison(sku=sku) for sku in culprits))
+    for sku in [*culprits, "GOOD"]:
+        shops.list(sku, shows=wanted("11.00", 5))
+    push = shops.push()
+    for sku in culprits:
+        shops.want(sku, wanted("12.00", 5))
+        run_for(shops, push, 20 * 60)
+    shops.want("GOOD", wanted("12.00", 5))
+    run_for(shops, push, 4 * 60)
+    assert late(shops) == set(culprits)
+    shops.want(culprits[0], wanted("13.00", 5))
+    run_for(shops, push, 60)
+    shops.want("GOOD", wanted("13.00", 5))
+    run_for(shops, push, 4 * 60)
+    assert late(shops) == set(culprits)

@@ -52,7 +52,8 @@ def assert_lawful(scenario: Scenario) -> None:
     broken = [str(example) for example in scenario.violations.examples]
     assert not broken, f"seed {scenario.plan.seed}: {broken}"
     in_play = LAWS_IN_PLAY | ({"L4"} if scenario.plan.policy == "split" else set())
-    in_play |= {"L16"} if scenario.plan.faults.shop_poison else set()
+    faults = scenario.plan.faults
+    in_play |= {"L16"} if faults.shop_poison or faults.poison else set()
     assert scenario.violations.counts.keys() == in_play
     assert scenario.simulator.refusals == 0
     assert scenario.simulator.max_calls_in_window <= 2

@@ -381,6 +381,8 @@ class Push:
             answers = self._breakers.answers(limit_key)
             pushed = push_results.narrowed(push_batch, str(error), now, shop_answers=answers)
             is_for_items = any(result.failures > result.change.failures for result in pushed)
+            if is_for_items:
+                self._breakers.explained(limit_key, kind)
         self._settle_failed(push_step, error, kind=kind, blames_shop=not is_for_items)
         is_void = intent is not None and isinstance(error, push_results.NOT_DONE)
         self._pushes.settle(

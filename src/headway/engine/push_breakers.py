@@ -9,6 +9,7 @@ from datetime import datetime
 from headway.clock import Clock
 from headway.core.catalog.listings import LimitKey
 from headway.core.catalog.storefront import WriteKind
+from headway.core.limits.breaker import Breaker
 from headway.engine.ports import BreakersPort
 from headway.errors import HeadwayError
 
@@ -39,6 +40,12 @@ class ShopBreakers:
         now, reason = self._clock.now(), str(error)
         for key, breaker in self._breakers.load_all(_keys(limit_key, kind)).items():
             self._breakers.save(key, breaker.failed(now, reason))
+
+    def explained(self, limit_key: LimitKey, kind: WriteKind) -> None:
+        """Close the breaker of this kind of call: one listing made its calls fail, not the shop."""
+        key = _kind_key(limit_key, kind)
+        if self._breakers.load(key).failures:
+            self._breakers.save(key, Breaker())
 
     def succeeded(self, limit_key: LimitKey, kind: WriteKind) -> None:
         """Close the breaker of this kind of call, and the one of all calls in a row."""

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headway.clock import rng
@@ -85,8 +85,13 @@ class Faults:
         """Return the shops' plan for the whole run."""
         return ShopFaultPlan(seed, rates=self.shop_shares, outage=self.shop_outages, poison=poison)
 
-    def affected(self, skus: Sequence[Sku], *, seed: int) -> "AffectedParts":
-        """Choose the affected SKUs; the same seed chooses the same."""
+    def affected(
+        self, skus: Sequence[Sku], *, seed: int, changing: Collection[str] = ()
+    ) -> "AffectedParts":
+        """Choose the affected SKUs; the same seed chooses the same.
+
+        A shop is called about `changing` SKUs, so those that spoil such calls are of them.
+        """
         fated = sum(count for count, _ in (*self.vanish, *self.badprice))
         fated += self.poison + self.shop_poison
         if fated > len(skus):
@@ -103,9 +108,10 @@ class Faults:
         forms = list(Poison)
         poison = {next(taken): forms[index % len(forms)] for index in range(self.poison)}
         shop_forms = list(ShopPoisonForm)
+        left = sorted(taken, key=lambda sku: sku not in changing)
         shop_poison = tuple(
-            ShopPoison(sku=next(taken), form=shop_forms[index % len(shop_forms)])
-            for index in range(self.shop_poison)
+            ShopPoison(sku=sku, form=shop_forms[index % len(shop_forms)])
+            for index, sku in enumerate(left[: self.shop_poison])
         )
         return AffectedParts(
             poison=poison, vanish=vanish, badprice=badprice, shop_poison=shop_poison

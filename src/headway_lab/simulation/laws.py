@@ -14,6 +14,7 @@ from typing import Any
 from headway.clock import Clock
 from headway.core.catalog.lifecycle import Settlement
 from headway.core.catalog.listings import Listing, Outcome, Priority, Sku
+from headway_lab.simulation.blast_radius import Bystanders
 from headway_lab.simulation.deadlines import Deadlines
 from headway_lab.simulation.desired_versions import DesiredVersions
 from headway_lab.simulation.evidence import ListingRow, ScheduleEvidence
@@ -60,6 +61,7 @@ class Laws:
         figures: Figures,
         versions: DesiredVersions,
         deadlines: Deadlines,
+        bystanders: Bystanders,
         isolation: Isolation | None = None,
         pauses: PauseChecks,
         forecasts: ForecastChecks,
@@ -73,6 +75,7 @@ class Laws:
         self._figures = figures
         self._versions = versions
         self._deadlines = deadlines
+        self._bystanders = bystanders
         self._isolation = isolation
         self._pauses = pauses
         self._forecasts = forecasts
@@ -132,6 +135,7 @@ class Laws:
     def called(self, skus: Sequence[str]) -> None:
         """Check that a request may be sent, and its parts; a token request has none."""
         self._pauses.called(f"{len(skus)} parts" if skus else "to sign in")
+        self._bystanders.called(skus)
         if len(set(skus)) != len(skus):
             self._violations.add("L2", f"a SKU took two seats of one call: {sorted(skus)}")
         if len(skus) > self._rules.seats:
@@ -327,6 +331,7 @@ class Laws:
         else:
             self._check_held(old, row, shown)
         is_moot = row.held_reason is None and row.desired_version == old.desired_version
+        self._bystanders.read(row.id, served.at_s)
         self._deadlines.read(row.id, served.at_s, counts=not self._affected.affects(row.sku))
         self._figures.read(
             row.id, served_s=served.at_s, now_s=self._clock.monotonic(), is_moot=is_moot

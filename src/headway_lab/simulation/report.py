@@ -82,6 +82,7 @@ def figures(scenario: Scenario, *, real_seconds: float) -> dict[str, Any]:
         "shop_points": shops.points,
         "shop_refusals": shops.refusals,
         "faults_injected": _injected(scenario),
+        "culprits": scenario.culprits,
         "real_seconds": round(real_seconds, 2),
         "simulated_seconds_per_real_second": round(plan.days * DAY_S / max(real_seconds, 1e-9)),
     }

@@ -15,11 +15,12 @@ from headway.app.monitoring import alert_monitor
 from headway.app.providers import supplier_limit
 from headway.clock import Clock, fresh_id, rng
 from headway.config import Settings
-from headway.core.catalog.listings import SellerId
+from headway.core.catalog.listings import SellerId, Sku
 from headway.core.laws import replay_windows
 from headway.runners.embedded import Step, run_steps
 from headway.store.pool import Pool
 from headway_lab.simulation.alert_log import AlertLog
+from headway_lab.simulation.blast_radius import Bystanders, check_named
 from headway_lab.simulation.crashes import CrashingPool, CrashingTransport, FaultInjector
 from headway_lab.simulation.deadlines import Deadlines, Promise
 from headway_lab.simulation.desired_versions import DesiredVersions, grace_of
@@ -115,7 +116,11 @@ class Scenario:
         self._ids = rng(f"ids:{plan.seed}")
         self.violations = ViolationLog(self.clock)
         self.catalog = SimulatedCatalog(plan.world, self.clock)
-        self.affected = plan.faults.affected(list(plan.world.start), seed=plan.seed)
+        self.affected = plan.faults.affected(
+            list(plan.world.start),
+            seed=plan.seed,
+            changing={change.part.sku for change in plan.world.changes},
+        )
         self.simulator = BoeingSimulator(
             self.catalog,
             self.clock,
@@ -249,8 +254,12 @@ class Scenario:
         self.deadlines = Deadlines([row.id for row in rows], self.promise)
         self.listings = len(rows)
         self.isolation = self._judge_retries(is_overloaded=load > LOAD_MAX)
+        self.bystanders = Bystanders(
+            self.violations, self.affected.poison, {row.id: row.sku for row in rows}
+        )
         self.laws = Laws(
             violations=self.violations,
+            bystanders=self.bystanders,
             evidence=self._evidence,
             clock=self.clock,
             rules=Rules(
@@ -390,6 +399,9 @@ class Scenario:
         self.forecasts.close(end_s)
         self.laws.compare(is_whole=True)
         self.deadlines.close(end_s, self.laws.counted())
+        self.bystanders.close(end_s, self.laws.counted())
+        culprits = [*self.affected.poison, *self.affected.unwritable]
+        self.culprits = check_named(self.app, [Sku(sku) for sku in culprits], self.violations)
         if self.isolation is not None:
             self.isolation.close(end_s=end_s)
         self._replay_ledger()
