@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway_lab.simulation.accounts.faults import parse_account_faults
+from headway.app.monitoring import alert_metrics_now
+from headway.core.monitoring.rules import current_alerts
+from headway_lab.simulation.accounts.faults import CulpritKind, parse_account_faults
 from headway_lab.simulation.accounts.scenario import AccountPlan, AccountScenario
 from headway_lab.simulation.accounts.world import account_world
 
@@ -56,6 +58,24 @@ def test_poisoned_orders_pages_and_lists_of_some_shops_are_nobody_elses(run: Run
     }
     assert injected == {"poison", "page-poison", "endless"}
     assert scenario.people.grants_lost == 0
+    assert_named(scenario)
+
+
+def assert_named(scenario: AccountScenario) -> None:
+    """Check that an alert and `explain` name every poisoned order's account, and why."""
+    app, now = scenario.app, scenario.clock.now()
+    alerts = current_alerts(alert_metrics_now(app, now, pauses=()))
+    unreadable = {alert.subject: alert.sentence for alert in alerts if alert.name == "unreadable"}
+    for culprit in scenario.blast.culprits:
+        if culprit.kind is not CulpritKind.POISON:
+            continue
+        shop = culprit.shop
+        name = scenario.platforms[shop.platform].name(shop)
+        sentence = unreadable[f"{shop.seller} {shop.platform} {name} orders"]
+        assert "cannot be read" in sentence
+        job = app.account_queries.job(now, f"{shop.seller}/{shop.platform}/orders")
+        assert job is not None
+        assert "cannot be read, and all others are" in job.reason
 
 
 @pytest.mark.campaign

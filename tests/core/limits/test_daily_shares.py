@@ -74,6 +74,20 @@ def test_history_leaves_more_than_free_sellers_and_they_more_than_paid_ones(
     assert 0 == paid <= free <= history <= day.limit
 
 
+def test_news_leaves_a_part_of_the_day_to_history_that_waits() -> None:
+    """Law L12: news may use up a day hours before it ends, and history would wait for a day."""
+    waiting = DayPlan(limit=1000, demand={DayShare.PAID: 2000, DayShare.HISTORY: 16})
+    early = {DayShare.PAID: 900.0, DayShare.HISTORY: 50.0}
+    assert waiting.leave(DayShare.PAID, early) == 16
+    assert waiting.leave(DayShare.HISTORY, early, DAY * 3 / 4) == 0, "which takes it in the end"
+    late = {**early, DayShare.HISTORY: 79.0}
+    assert waiting.leave(DayShare.PAID, late) == 1
+    assert waiting.leave(DayShare.FREE, late) == waiting.leave(DayShare.PAID, late)
+    assert waiting.leave(DayShare.PAID, early, DAY / 2) == 0, "nobody waits for ever"
+    alone = DayPlan(limit=1000, demand={DayShare.PAID: 2000})
+    assert alone.leave(DayShare.PAID, early) == 0
+
+
 def test_what_was_used_of_a_plan_need_not_be_left_any_more() -> None:
     day = plan(paid=8_000, free=4_000)
     assert day.leave(DayShare.FREE, {}) == 8_000

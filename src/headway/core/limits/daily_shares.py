@@ -18,6 +18,9 @@ PLANNED = 0.9
 FREE_MIN = 0.05
 # What history leaves besides, or it would take all that webhooks and tries again need.
 SPARE = 0.05
+# What history gets in any case. It takes half of the unplanned part at once; the rest is kept for
+# jobs that have waited too long, since news may use up a day hours before it ends.
+HISTORY_MIN = 0.08
 DAY = timedelta(days=1)
 # A refusal for this long is about the day, not about a second or a minute.
 DAY_REFUSAL_MIN = timedelta(hours=1)
@@ -37,7 +40,7 @@ class DayShare(StrEnum):
 
 # Whatever the demand of others, a job stops leaving quota to them after this wait, so that none
 # waits for a whole day.
-PATIENCE = {DayShare.PAID: timedelta(0), DayShare.FREE: DAY / 2, DayShare.HISTORY: DAY * 3 / 4}
+PATIENCE = {DayShare.PAID: DAY / 2, DayShare.FREE: DAY / 2, DayShare.HISTORY: DAY * 3 / 4}
 
 
 def share_of(tier: Tier, job_type: JobType) -> DayShare:
@@ -61,7 +64,10 @@ def is_refused_alone(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayPlan:
-    """A day's calls: the limit, and the demand at all jobs' intervals."""
+    """A day's calls: the limit, and the demand at all jobs' intervals.
+
+    The demand of history is what its unfinished jobs need to progress at all.
+    """
 
     limit: float
     demand: Mapping[DayShare, float]
@@ -88,9 +94,11 @@ class DayPlan:
         """
         if waited >= PATIENCE[share]:
             return 0.0
+        if share is DayShare.PAID:
+            return self._kept_for_history(used)
         left = self._unused(DayShare.PAID, used)
         if share is DayShare.FREE:
-            return left
+            return left + self._kept_for_history(used)
         return left + self._unused(DayShare.FREE, used) + SPARE * self.limit
 
     def leave_beyond(
@@ -108,6 +116,11 @@ class DayPlan:
         """
         fair = {**used, share: max(0.0, used.get(share, 0.0) - beyond)}
         return self.leave(DayShare.HISTORY, fair, waited)
+
+    def _kept_for_history(self, used: Mapping[DayShare, float]) -> float:
+        """Return what news leaves to history that waits: no more than it needs."""
+        unused = max(0.0, HISTORY_MIN * self.limit - used.get(DayShare.HISTORY, 0.0))
+        return min(self.demand.get(DayShare.HISTORY, 0.0), unused)
 
     def _unused(self, share: DayShare, used: Mapping[DayShare, float]) -> float:
         return max(0.0, self.planned(share) - used.get(share, 0.0))

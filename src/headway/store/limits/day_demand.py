@@ -23,11 +23,12 @@ from headway.store.pool import Pool, guarded
 # This counts all jobs, so it runs seldom; the number of sellers changes slowly.
 COUNT_EVERY = timedelta(minutes=10)
 DEMAND = f"""
-SELECT tier, kind, sum(CASE WHEN calls_estimate > 0 THEN calls_estimate ELSE {CALLS_MIN} END)
+SELECT tier, kind, is_backfill, sum(CASE WHEN calls_estimate > 0 AND NOT is_backfill
+  THEN calls_estimate ELSE {CALLS_MIN} END)
 FROM sync_jobs
-WHERE platform = %(platform)s AND NOT is_backfill
-  AND status NOT IN ('dead', 'cancelled', 'plan_limit_reached')
-GROUP BY tier, kind
+WHERE platform = %(platform)s AND status NOT IN ('dead', 'cancelled', 'plan_limit_reached')
+  AND NOT (is_backfill AND status = 'completed')
+GROUP BY tier, kind, is_backfill
 """
 USED = f"""
 SELECT CASE WHEN is_backfill THEN '{DayShare.HISTORY}'
@@ -49,7 +50,10 @@ class DayDemand:
     def calls_per_day(
         self, platform: PlatformName, now: datetime, connection: Connection[Any] | None = None
     ) -> Mapping[DayShare, float]:
-        """Return how many calls a day the jobs need at their intervals, as last counted."""
+        """Return how many calls a day the jobs need at their intervals, as last counted.
+
+        History has no interval: its demand is what its jobs need to make one step each.
+        """
         with self._lock:
             counted = self._counted.get(platform)
             if counted is None or abs(now - counted[0]) > COUNT_EVERY:
@@ -63,7 +67,10 @@ class DayDemand:
         with guarded(), lent as borrowed:
             rows = borrowed.execute(DEMAND, {"platform": platform}).fetchall()
         by_share = dict.fromkeys(DayShare, 0.0)
-        for tier, kind, calls in rows:
+        for tier, kind, is_history, calls in rows:
+            if is_history:
+                by_share[DayShare.HISTORY] += calls
+                continue
             share = DayShare.PAID if Tier(tier).is_paid else DayShare.FREE
             by_share[share] += calls * (DAY / interval(Tier(tier), DataKind(kind), self._rule))
         return by_share

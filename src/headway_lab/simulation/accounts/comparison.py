@@ -212,13 +212,18 @@ class RowComparison:
         if not orders and not self._blast.is_endless(account):
             return difference
         rows = keyed(true["orders"])
-        customers = {rows[id_,].get("customer_id") for id_ in orders if (id_,) in rows}
+        related = {("customers", rows[id_,].get("customer_id")) for id_ in orders if (id_,) in rows}
+        related |= {
+            ("payments", key[0])
+            for key, row in keyed(true.get("payments", {})).items()
+            if row.get("order_id") in orders
+        }
 
         def is_explained(text: str) -> bool:
             table, _, key = text.partition(" ")
             id_ = key.partition("/")[0].partition(": ")[0]
-            is_customer = table == "customers" and id_ in customers
-            return self._blast.is_endless(account) or id_ in orders or is_customer
+            is_related = (table, id_) in related
+            return self._blast.is_endless(account) or id_ in orders or is_related
 
         left = replace(
             difference,
