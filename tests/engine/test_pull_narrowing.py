@@ -4,6 +4,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 from tests.engine.narrowing_setup import Shop, make_shop
 
+from headway.clock import rng
 from headway.core.accounts.jobs import DataKind
 from headway.core.accounts.webhooks import Webhook, WebhookEffect
 from headway.store.accounts.webhooks import Webhooks
@@ -73,6 +74,23 @@ def test_a_row_that_fails_its_page_of_listings_costs_no_other_listing(
     stored = {id_.partition(":")[0].partition("-")[0] for id_ in shop.ids("listings")}
     assert stored == set(ids) - {ids[31]}
     check_culprit(shop, job_id)
+
+
+def test_a_row_that_the_database_refuses_costs_no_other_row_and_every_call_is_counted(
+    pool: ConnectionPool,
+) -> None:
+    shop = make_shop(pool, ETSY)
+    ids = add_listings(shop, 30)
+    sku = "".join(rng(3).choices("abcdefghijklmnopqrstuvwxyz0123456789äöüß", k=4500))
+    shop.simulator.edit_listing(shop.number, int(ids[11]), sku=sku)
+    job_id = shop.add_job("listings")
+    shop.run(hours=0.2)
+    assert shop.ids("listings") == set(ids) - {ids[11]}
+    ((name, reason),) = shop.unreadable()
+    assert (name, reason[:25]) == (ids[11], "the database refuses it: ")
+    assert shop.job(job_id, "status, last_error, rescue_count") == ("completed", None, 0)
+    calls = shop.simulator.log.calls
+    assert shop.job(job_id, "queries_used") == calls
 
 
 def test_a_row_that_fails_its_page_of_the_ledger_costs_no_other_payment(

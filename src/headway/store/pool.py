@@ -187,9 +187,9 @@ class _Guard:
                 f"another process kept what this one needs for {LOCK_WAIT_S} s; try again"
             ) from error
         if isinstance(error, psycopg.OperationalError) and _is_unavailable(error):
-            raise StoreUnavailableError(f"the database is down: {_first_line(error)}") from error
+            raise StoreUnavailableError(f"the database is down: {first_line(error)}") from error
         if isinstance(error, psycopg.Error):
-            raise StoreError(f"the database refused: {_first_line(error)}") from error
+            raise StoreError(f"the database refused: {first_line(error)}") from error
 
 
 _GUARD = _Guard()
@@ -257,7 +257,7 @@ def _explained(error: psycopg.Error, place: str) -> ConfigError | StoreError:
         return StoreError(
             f"{place} does not answer; start PostgreSQL there or correct DATABASE_URL"
         )
-    return StoreError(f"{place} cannot be used: {_first_line(error)}")
+    return StoreError(f"{place} cannot be used: {first_line(error)}")
 
 
 def _is_unavailable(error: psycopg.OperationalError) -> bool:
@@ -265,6 +265,7 @@ def _is_unavailable(error: psycopg.OperationalError) -> bool:
     return error.sqlstate is None or error.sqlstate.startswith(NO_CONNECTION)
 
 
-def _first_line(error: psycopg.Error) -> str:
+def first_line(error: psycopg.Error) -> str:
+    """Return the message of an error, without what follows its first line."""
     message = error.diag.message_primary or str(error)
     return message.strip().partition("\n")[0] or type(error).__name__

@@ -382,6 +382,23 @@ def test_who_falls_silent_again_before_a_page_gives_up_its_place(rows: Rows) -> 
     assert rows.status(job_id) == ("queued", job.due_at)
 
 
+def test_a_job_whose_workers_fall_silent_again_and_again_is_tried_ever_more_seldom(
+    rows: Rows,
+) -> None:
+    job_id, waits = rows.add("a"), []
+    for _ in range(12):
+        assert rows.claim() is not None
+        rows.clock.sleep(3600)
+        rows.jobs.rescue(rows.clock.now())
+        next_run_at = rows.status(job_id)[1]
+        assert next_run_at is not None
+        waits.append((next_run_at - rows.clock.now()) / MINUTE)
+        rows.clock.sleep(max(0, waits[-1] * 60))
+    assert waits[1:] == [0, 0, 1, 2, 4, 8, 16, 32, 60, 60, 60]
+    reason = rows.one("SELECT wait_reason FROM sync_jobs WHERE id = %s", job_id)
+    assert reason == "its worker fell silent, 12 times in a row"
+
+
 def test_a_claim_shows_when_the_job_was_created(rows: Rows) -> None:
     job_id = rows.add("a")
     job, _ = rows.claim()

@@ -5,13 +5,14 @@ Every end of a claim leaves an event, in the same transaction.
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import product
 from typing import Any
 
-from psycopg import Connection, DataError
+from psycopg import Connection
 
 from headway.core.accounts.claims import SCORES_BY_TIER, closed_to, event_of, type_after
 from headway.core.accounts.jobs import (
@@ -34,6 +35,7 @@ from headway.errors import InvalidError, StoreError
 from headway.store.accounts import connections, warehouse
 from headway.store.accounts.job_claim import Claimed, JobClaim, due_places, is_any_due
 from headway.store.accounts.job_rows import lock_seller, postpone
+from headway.store.accounts.refused_rows import is_rows_fault
 from headway.store.limits.day_demand import DayDemand
 from headway.store.limits.limiter import PostgresLimiter
 from headway.store.pool import Pool, guarded
@@ -55,16 +57,20 @@ VALUES (%(limit_key)s, %(platform)s, %(hour)s, %(tier)s, %(is_backfill)s, %(call
 ON CONFLICT (limit_key, hour, tier, is_backfill) DO UPDATE SET used = budget.used + excluded.used
 """
 # A lost worker is not the job's fault: the job keeps its place. The second time in a row it may be,
-# and others go first.
+# and others go first; from the fourth time on it waits twice as long each time, up to an hour.
 RESCUE = """
 WITH silent AS (
   SELECT id, lease_owner FROM sync_jobs WHERE status = 'running' AND lease_until < %(now)s
   ORDER BY lease_until LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ), freed AS (
   UPDATE sync_jobs AS job SET status = 'queued', fence = fence + 1,
-    next_run_at = CASE WHEN rescue_count = 0 THEN least(next_run_at, %(now)s) ELSE %(now)s END,
+    next_run_at = CASE WHEN rescue_count = 0 THEN least(next_run_at, %(now)s)
+      WHEN rescue_count < 3 THEN %(now)s
+      ELSE %(now)s + least(60, 2 ^ least(rescue_count - 3, 6)) * interval '1 minute' END,
     rescue_count = least(rescue_count + 1, 1000), lease_owner = NULL, lease_until = NULL,
-    wait_reason = 'its worker fell silent', updated_at = %(now)s
+    wait_reason = 'its worker fell silent'
+      || CASE WHEN rescue_count < 3 THEN '' ELSE format(', %%s times in a row', rescue_count + 1)
+         END, updated_at = %(now)s
   FROM silent WHERE job.id = silent.id
   RETURNING job.id, job.user_id, job.platform, job.kind, job.job_type, job.started_at,
     job.run_calls, silent.lease_owner
@@ -179,7 +185,8 @@ class Jobs:
     ) -> Job | None:
         """Write a page, its cursor and a heartbeat in one transaction; None if the lease was lost.
 
-        Raises InvalidError for a page that no table can hold.
+        Rows that the database refuses are stored as unreadable. Raises InvalidError for a page that
+        no table can hold even so.
         """
         values = {
             "id": job.id,
@@ -190,19 +197,30 @@ class Jobs:
             "lease_until": now + self._rule.lease,
             "now": now,
         }
-        try:
-            with guarded(), self._pool.connection() as connection, connection.transaction():
+
+        def write(*, sets_aside: bool) -> tuple[Any, ...] | None:
+            with _refusals(), self._pool.connection() as connection, connection.transaction():
                 row = connection.execute(COMMIT, values).fetchone()
-                if row is None:
-                    return None
-                warehouse.write(
-                    connection, job.account, page, step, kind=job.kind, asked_at=asked_at, now=now
-                )
-                self._count(connection, job, calls, now)
-        except StoreError as error:
-            if isinstance(error.__cause__, DataError):  # it would be so for ever
-                raise InvalidError(f"a page cannot be stored: {error}") from error
-            raise
+                if row is not None:
+                    warehouse.write(
+                        connection,
+                        job.account,
+                        page,
+                        step,
+                        kind=job.kind,
+                        asked_at=asked_at,
+                        now=now,
+                        sets_aside=sets_aside,
+                    )
+                    self._count(connection, job, calls, now)
+            return row
+
+        try:
+            row = write(sets_aside=False)
+        except InvalidError:
+            row = write(sets_aside=True)
+        if row is None:
+            return None
         run_calls, is_paused = row
         return replace(
             job,
@@ -317,6 +335,18 @@ class Jobs:
             "calls": calls,
         }
         connection.execute(USED, values)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Raise InvalidError if the database refuses a row, StoreError for trouble of its own."""
+    try:
+        with guarded():
+            yield
+    except StoreError as error:
+        if is_rows_fault(error.__cause__):  # it would be so for ever
+            raise InvalidError(f"a page cannot be stored: {error}") from error
+        raise
 
 
 _CHARGED = (JobStatus.FAILED, JobStatus.DEAD)

@@ -1,14 +1,16 @@
 """The warehouse: a page is stored whole, in a few statements; storing it again changes nothing.
 
 What is there afterwards is each record as it was read last. `write` is one part of its caller's
-transaction, which holds the fence; it never commits by itself.
+transaction, which holds the fence; it never commits by itself. If the database refuses a row,
+the page is written in groups, and what is refused is stored as unreadable, with the reason.
 """
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
+from hashlib import sha256
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -21,12 +23,15 @@ from headway.core.accounts.warehouse import Customer, Order, Records, Unreadable
 from headway.core.catalog.listings import CLOCKS_APART_MAX, SellerId
 from headway.errors import InvariantError
 from headway.store.accounts import warehouse_sql as sql
+from headway.store.accounts.refused_rows import write_rows
 from headway.store.pool import Pool, guarded
 
 # Characters that a text column cannot hold, and their replacement.
 UNFIT = re.compile("[\x00\ud800-\udfff]")
 UNFIT_JSON = re.compile("\\\\u0000|[\ud800-\udfff]")
 INSTEAD = "\ufffd"
+# A longer id of an unreadable record is shortened: an index entry has a limit.
+NAME_CHARS_MAX = 300
 Values = dict[str, Any]
 Record = TypeVar("Record")
 
@@ -53,10 +58,12 @@ def write(
     kind: DataKind,
     asked_at: datetime,
     now: datetime,
+    sets_aside: bool = False,
 ) -> None:
     """Store a page of this kind, and remove what it reports as gone.
 
-    Webhooks that came after `asked_at` stay open: the page may be older than they are.
+    Webhooks that came after `asked_at` stay open: the page may be older than they are. A row that
+    the database refuses ends it, or is stored as unreadable if `sets_aside`, which is slower.
     """
     owner: Values = {
         "account_id": account.id,
@@ -66,30 +73,58 @@ def write(
     }
     if connection.execute(sql.IS_OURS, owner).fetchone() is None:
         raise InvariantError(f"account {account.id} is not {account.user_id}'s {account.platform}")
-    records = page.records
-    _write_orders(connection, owner, records.orders, now)
-    for statement, columns, rows in (
-        (sql.LISTINGS, sql.LISTING, _last(records.listings, _by_id)),
-        (sql.CUSTOMERS, sql.CUSTOMER, _newest(records.customers)),
-        (sql.PAYMENTS, sql.PAYMENT, _last(records.payments, _by_id)),
-    ):
-        if rows:
-            connection.execute(statement, {**owner, "rows": _json(rows, columns)})
+    refused = _write_records(connection, owner, page.records, now, sets_aside=sets_aside)
+    records = replace(page.records, unreadable=(*page.records.unreadable, *refused))
     # A product is readable though its own id is in no table: its variants are.
     answered = {*page.ids, *page.missing} - set(page.cut)
-    _write_unreadable(connection, owner, records, answered=answered, kind=kind)
+    well = _well_ids(records, kind, answered)
+    _write_unreadable(connection, owner, records.unreadable, well, sets_aside=sets_aside)
     _write_gone(connection, owner, page, step, kind=kind)
     ids = _ids([*page.ids, *page.missing, *_ids_of(records, kind)])
     values = {"kind": kind.value, "ids": ids, "is_done": step.is_done, "asked_at": asked_at}
     connection.execute(sql.HANDLED, {**owner, **values})
 
 
+def _write_records(
+    connection: Connection[Any],
+    owner: Values,
+    records: Records,
+    now: datetime,
+    *,
+    sets_aside: bool,
+) -> list[Unreadable]:
+    """Store the records of a page; return those that the database refuses if it `sets_aside`."""
+
+    def upsert(statement: str, columns: Iterable[str]) -> Callable[[Sequence[Any]], None]:
+        def run(rows: Sequence[Any]) -> None:
+            connection.execute(statement, {**owner, "rows": _json(rows, columns)})
+
+        return run
+
+    def write_orders(orders: Sequence[Order]) -> None:
+        _write_orders(connection, owner, orders, now)
+
+    kinds: tuple[tuple[DataKind, Sequence[Any], Callable[[Sequence[Any]], None]], ...] = (
+        (DataKind.ORDERS, _last(records.orders, _by_id), write_orders),
+        (DataKind.LISTINGS, _last(records.listings, _by_id), upsert(sql.LISTINGS, sql.LISTING)),
+        (DataKind.CUSTOMERS, _newest(records.customers), upsert(sql.CUSTOMERS, sql.CUSTOMER)),
+        (DataKind.PAYMENTS, _last(records.payments, _by_id), upsert(sql.PAYMENTS, sql.PAYMENT)),
+    )
+    refused: list[Unreadable] = []
+    for kind, rows, write_all in kinds:
+        if rows and sets_aside:
+            refused += [
+                Unreadable(kind=kind, external_id=_by_id(row), reason=reason, raw=asdict(row))
+                for row, reason in write_rows(connection, rows, write_all)
+            ]
+        elif rows:
+            write_all(rows)
+    return refused
+
+
 def _write_orders(
     connection: Connection[Any], owner: Values, orders: Sequence[Order], now: datetime
 ) -> None:
-    orders = _last(orders, _by_id)
-    if not orders:
-        return
     values = {**owner, **_month(now), "ids": _ids(order.external_id for order in orders)}
     counts = connection.execute(sql.ORDERS, {**values, "rows": _json(orders, sql.ORDER)}).fetchone()
     assert counts is not None, "a count always answers"
@@ -111,28 +146,33 @@ def _write_orders(
 def _write_unreadable(
     connection: Connection[Any],
     owner: Values,
-    records: Records,
+    unreadable: Sequence[Unreadable],
+    well: Iterable[tuple[str, str]],
     *,
-    answered: Collection[str],
-    kind: DataKind,
+    sets_aside: bool,
 ) -> None:
-    """Store unreadable records; delete those that are readable again or gone."""
-    bad = _last(records.unreadable, lambda unreadable: (unreadable.kind, unreadable.external_id))
-    if bad:
+    """Store unreadable records; delete those that are `well`: readable again, or gone."""
+
+    def write_all(rows: Sequence[Unreadable]) -> None:
         columns = ("kind", "external_id", "reason", "raw")
-        connection.execute(sql.UNREADABLE, {**owner, "rows": _json(bad, columns)})
-        for statement, which in (
-            (sql.LOOKED_AT_ORDERS, DataKind.ORDERS),
-            (sql.LOOKED_AT_LISTINGS, DataKind.LISTINGS),
-        ):
-            ids = _ids(record.external_id for record in bad if record.kind == which)
-            if ids:
-                connection.execute(statement, {**owner, "ids": ids})
-    still = {(record.kind, record.external_id) for record in bad}
-    well = {(kind.value, id_) for kind in DataKind for id_ in _readable(records, kind)}
-    well |= {(kind.value, id_) for id_ in answered}
-    rows = [{"kind": kind_, "external_id": id_} for kind_, id_ in sorted(well - still)]
-    if rows:
+        connection.execute(sql.UNREADABLE, {**owner, "rows": _json(rows, columns)})
+
+    named = [replace(record, external_id=_name(record.external_id)) for record in unreadable]
+    bad = _last(named, lambda record: (record.kind, record.external_id))
+    if bad and sets_aside:
+        refused = write_rows(connection, bad, write_all)
+        write_all([replace(record, reason=reason, raw={}) for record, reason in refused])
+    elif bad:
+        write_all(bad)
+    for statement, which in (
+        (sql.LOOKED_AT_ORDERS, DataKind.ORDERS),
+        (sql.LOOKED_AT_LISTINGS, DataKind.LISTINGS),
+    ):
+        if ids := _ids(record.external_id for record in unreadable if record.kind == which):
+            connection.execute(statement, {**owner, "ids": ids})
+    healed = {(kind, _name(id_)) for kind, id_ in well}
+    healed -= {(record.kind, record.external_id) for record in bad}
+    if rows := [{"kind": kind, "external_id": id_} for kind, id_ in sorted(healed)]:
         connection.execute(sql.HEALED, {**owner, "rows": _dump(rows)})
 
 
@@ -247,6 +287,23 @@ def _newest(customers: Iterable[Customer]) -> list[Customer]:
 
 def _readable(records: Records, kind: DataKind) -> list[str]:
     return [_by_id(record) for record in getattr(records, kind.value)]
+
+
+def _well_ids(
+    records: Records, kind: DataKind, answered: Iterable[str]
+) -> Iterable[tuple[str, str]]:
+    """Yield kind and id of the records that can be read, and of those that were answered."""
+    for each in DataKind:
+        yield from ((each.value, id_) for id_ in _readable(records, each))
+    yield from ((kind.value, id_) for id_ in answered)
+
+
+def _name(external_id: str) -> str:
+    """Return the name of an unreadable record; a very long id ends in a digest of it."""
+    if len(external_id) <= NAME_CHARS_MAX:
+        return external_id
+    digest = sha256(external_id.encode(errors="replace")).hexdigest()
+    return f"{external_id[: NAME_CHARS_MAX // 2]}…{digest[:32]}"
 
 
 def _ids_of(records: Records, kind: DataKind) -> list[str]:
