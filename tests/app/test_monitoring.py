@@ -162,6 +162,15 @@ CAUSES = {
             " %(now)s FROM connected_accounts")],
         undo=["DELETE FROM unreadable_records"],
     ),
+    "removals_held": Cause(
+        do=[
+            account("connected"),
+            ("INSERT INTO listing_walks (account_id, user_id, walks, known, missing, held_reason,"
+            " held_since, updated_at) SELECT id, user_id, '{}', 20, 15, 'a list is empty', %(now)s,"
+            " %(now)s FROM connected_accounts"),
+        ],
+        undo=["DELETE FROM listing_walks"],
+    ),
     "housekeeping": Cause(
         do=[("INSERT INTO housekeeping (step, failing_since, failures, error)"
             " VALUES ('pauses', %(now)s, 3, 'no permission')")],

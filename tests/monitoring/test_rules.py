@@ -27,7 +27,7 @@ WELL = {
         TROUBLE.format(what=what): 0.0
         for what in (
             "housekeeping", "paused", "refusals_in_a_row", "stuck", "shops_down", "tokens_ending",
-            "quotas_spent", "unreadable",
+            "quotas_spent", "unreadable", "removals_held",
         )
     },
     'headway_listings{state="stale"}': 0.0,
@@ -59,6 +59,7 @@ WRONG = {
     "disconnected": {"headway_accounts_disconnected": 1},
     "token_expiring": {TROUBLE.format(what="tokens_ending"): 1},
     "dead_jobs": {'headway_jobs{status="dead"}': 1},
+    "removals_held": {TROUBLE.format(what="removals_held"): 1},
     "housekeeping": {TROUBLE.format(what="housekeeping"): 1},
     "no_tick": {"headway_tick_age_seconds": 301},
     "quota_spent": {TROUBLE.format(what="quotas_spent"): 1},

@@ -82,6 +82,7 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
         unreadable=troubles.unreadable,
         connections=troubles.connections,
         dead_jobs=troubles.dead_jobs,
+        held_removals=troubles.removals,
         quotas=[_quota_metric(app, budget, now) for budget in app.account_queries.budgets(now)],
         tokens=Credentials(app.pool).ending(now + TOKEN_NOTICE, prefixes=token_prefixes(settings)),
         ticked_at=Housekeeping(app.pool).last_round(),

@@ -14,6 +14,7 @@ from headway.core.monitoring.metrics import (
     ConnectionMetric,
     HourMetric,
     QuotaMetric,
+    RemovalMetric,
     TierMetric,
     TokenMetric,
 )
@@ -187,6 +188,15 @@ def test_a_platform_that_is_down_is_one_alert_and_not_one_per_seller() -> None:
     alert = only(connections=(down,))
     assert (alert.name, alert.subject, alert.seller) == ("shop_refused", "etsy", None)
     assert alert.sentence == "Etsy does not answer for any account: HTTP 503."
+
+
+def test_a_held_removal_names_the_account_and_the_reason() -> None:
+    removal = RemovalMetric(
+        seller=ACME, name="etsy 1", missing=15, known=20, reason="a list is empty", since=NOW - HOUR
+    )
+    alert = only(held_removals=(removal,))
+    assert (alert.name, alert.subject, alert.since) == ("removals_held", "acme etsy 1", NOW - HOUR)
+    assert "etsy 1 of acme no longer shows 15 of 20 listings: a list is empty." in alert.sentence
 
 
 def test_a_grant_raises_an_alert_a_week_before_its_end() -> None:

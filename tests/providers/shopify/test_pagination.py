@@ -308,12 +308,12 @@ def test_a_whole_walk_with_a_row_that_made_no_sense_takes_nothing_for_gone() -> 
     assert step.gone_since is None
 
 
-def test_listings_are_walked_whole_once_a_day_and_by_change_in_between() -> None:
+def test_listings_are_walked_whole_twice_a_day_and_by_change_in_between() -> None:
     walk = paginator_of(DataKind.LISTINGS, is_backfill=False)
     lasting = {"newest": START.isoformat(), "whole_at": START.isoformat()}
     requests = [
         walk.ask(walk.begin(lasting, START + timedelta(hours=hours), ())).what
-        for hours in (1, 23, 24)
+        for hours in (1, 11, 12)
     ]
     assert requests == ["products", "products", "variants"]
 
@@ -325,6 +325,9 @@ def test_a_wanted_product_that_is_gone_makes_the_walk_whole() -> None:
     assert walk.ask(cursor) == PageRequest(what="products_by_id", values={"ids": ["5"]})
     step = walk.advance(cursor, Page(missing=("5",)), START + MINUTE)
     assert walk.ask(step.cursor) == PageRequest(what="variants", values={"above": "0"})
+    lasting = walk.advance(step.cursor, Page(), START + MINUTE).cursor
+    soon = walk.begin(lasting, START + MINUTE + timedelta(hours=5), ())
+    assert walk.ask(soon).what == "variants", "another whole walk confirms it soon"
 
 
 def test_a_product_that_is_wanted_during_a_whole_walk_is_read_at_once() -> None:

@@ -10,7 +10,7 @@ from tests.store.accounts.job_fixtures import DAY_KEY, MINUTE, NOW, Rows, make_r
 
 from headway.core.accounts.jobs import JobStatus, Tier
 from headway.core.accounts.pagination import Page, PageStep
-from headway.core.accounts.warehouse import LineItem, Order, Records
+from headway.core.accounts.warehouse import Order, Records
 from headway.core.catalog.change_detection import Terms
 from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.listings import SellerId
@@ -100,7 +100,6 @@ def test_jobs_that_waited_long_go_before_those_of_paying_sellers(pool: Connectio
 def test_a_page_that_no_table_holds_is_the_pages_fault_and_not_the_stores(rows: Rows) -> None:
     job_id = rows.add("a")
     job, _ = rows.claim()
-    item = LineItem(external_id="1", title="", quantity=2**40, price=Decimal(1), currency="USD")
     order = Order(
         external_id="1",
         status="paid",
@@ -108,9 +107,9 @@ def test_a_page_that_no_table_holds_is_the_pages_fault_and_not_the_stores(rows: 
         currency="USD",
         total=Decimal(1),
         placed_at=NOW,
-        line_items=(item,),
     )
-    page, step = Page(records=Records(orders=(order,))), PageStep(cursor={}, is_done=True)
+    page = Page(records=Records(orders=(order,)))
+    step = PageStep(cursor={"mark": "no table holds \x00"}, is_done=True)
     with pytest.raises(InvalidError, match="cannot be stored"):
         rows.jobs.commit(job, page, step, calls=1, asked_at=NOW, now=NOW)
     assert rows.one("SELECT count(*) FROM orders") == 0

@@ -202,7 +202,7 @@ def test_a_text_that_the_database_cannot_hold_does_not_hold_up_the_page(
     assert warehouse.rows(mine.id)["orders"]["1\ufffd",]["number"] == "\ufffd"
 
 
-def test_listings_that_a_whole_walk_has_not_seen_are_removed_and_may_come_back(
+def test_listings_that_two_whole_walks_have_not_seen_are_removed_and_may_come_back(
     pool: ConnectionPool, mine: Account, warehouse: Warehouse
 ) -> None:
     others = account(pool, "b")
@@ -212,30 +212,37 @@ def test_listings_that_a_whole_walk_has_not_seen_are_removed_and_may_come_back(
         put(pool, owner, kind=DataKind.LISTINGS, listings=every)
     walk = NOW + CLOCKS_APART_MAX + MINUTE
     bad = Unreadable(kind="listings", external_id="8", reason="no price", raw={})
-    end = PageStep(cursor={}, is_done=True, gone_since=walk)
-    put(
-        pool, mine, kind=DataKind.LISTINGS, listings=every[:1], unreadable=(bad,),
-        now=walk, step=end
-    )  # fmt: skip
+
+    def walk_through(owner: Account, at: datetime) -> None:
+        end = PageStep(cursor={}, is_done=True, gone_since=at)
+        put(
+            pool, owner, kind=DataKind.LISTINGS, listings=every[:1], unreadable=(bad,),
+            now=at, step=end
+        )  # fmt: skip
 
     def states(owner: Account) -> list[str]:
         rows = warehouse.rows(owner.id)["listings"]
         return [rows[name,]["state"] for name in names]
 
+    walk_through(mine, walk)
+    assert states(mine) == ["active"] * 3, "one walk is no proof"
+    walk_through(mine, walk + DAY)
     assert states(mine) == ["active", "active", "removed"]
     assert states(others) == ["active"] * 3
-    put(pool, mine, kind=DataKind.LISTINGS, listings=every[2:], missing=("7",), now=walk + MINUTE)
+    put(pool, mine, kind=DataKind.LISTINGS, listings=every[2:], missing=("7",), now=walk + 2 * DAY)
     assert states(mine) == ["removed", "active", "active"]
 
 
 def test_a_listing_seen_by_a_clock_that_is_behind_is_not_called_gone(
     pool: ConnectionPool, mine: Account, warehouse: Warehouse
 ) -> None:
-    put(pool, mine, kind=DataKind.LISTINGS, listings=(LISTING,))
-    end = PageStep(cursor={}, is_done=True, gone_since=NOW + MINUTE)
-    put(pool, mine, kind=DataKind.LISTINGS, now=NOW + MINUTE, step=end)
-    (row,) = warehouse.rows(mine.id)["listings"].values()
-    assert row["state"] == "active"
+    both = (LISTING, replace(LISTING, external_id="8"))
+    put(pool, mine, kind=DataKind.LISTINGS, listings=both)
+    for walk in (NOW + MINUTE, NOW + DAY):
+        end = PageStep(cursor={}, is_done=True, gone_since=walk)
+        put(pool, mine, kind=DataKind.LISTINGS, listings=both[1:], now=walk, step=end)
+    states = {row["state"] for row in warehouse.rows(mine.id)["listings"].values()}
+    assert states == {"active"}
 
 
 def test_an_open_order_that_is_no_longer_there_is_closed_as_gone(

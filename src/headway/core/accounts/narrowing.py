@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from headway.core.accounts.pagination import RUN, Cursor, Paginator
+from headway.core.accounts.jobs import DataKind
+from headway.core.accounts.pagination import RUN, Cursor, Page, PageStep, Paginator
 from headway.core.accounts.warehouse import Unreadable
 
 Run = Mapping[str, Any]
@@ -55,6 +56,53 @@ class NarrowingPaginator(Paginator, Protocol):
 
         `is_repeated` if the job has failed before: a page is not made smaller the first time.
         """
+
+
+class ListWalk:
+    """The part that walks over a list have in common: how they ask for less after a failure.
+
+    `sizes` are the sizes of a page, each a divisor of the one before. The run holds its `offset`
+    in the list, the `wanted` ids if some are read by name, and `is_clear` unless rows were passed
+    over. `recheck_after` is None unless a walk says otherwise.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[DataKind]
+    sizes: ClassVar[Sequence[int]]
+
+    @property
+    def recheck_after(self) -> timedelta | None:
+        """Return None: the walk needs no other reads."""
+        return None
+
+    def narrow(
+        self, cursor: Cursor, reason: str, now: datetime, *, is_repeated: bool
+    ) -> Narrowed | None:
+        """Set a wanted id aside, or ask for fewer rows; see `NarrowingPaginator`."""
+        if cursor[RUN].get("wanted"):
+            return narrow_named(cursor, self.kind, reason, now)
+        return narrow_list(cursor, self.kind, self.sizes, reason) if is_repeated else None
+
+    def probed(self, cursor: Cursor, page: Page) -> PageStep | None:
+        """Return the step after the rows behind a failing one were answered; None if they are not.
+
+        The failing row is tried once more.
+        """
+        if not is_probe(cursor[RUN]):
+            return None
+        run = after_probe(cursor[RUN], self.sizes, page.ids)
+        return PageStep(cursor={**cursor, RUN: run}, is_progress=False)
+
+
+def narrow_list(cursor: Cursor, kind: DataKind, sizes: Sequence[int], reason: str) -> Narrowed:
+    """Return the cursor after a page failed: fewer rows, or past the one row that fails."""
+    run, conclusion = after_failure(cursor[RUN], sizes)
+    if conclusion is not Conclusion.CULPRIT:
+        is_failure = conclusion is Conclusion.UNCLEAR
+        return Narrowed(cursor={**cursor, RUN: run}, is_failure=is_failure)
+    moved = {**run, "offset": run["offset"] + 1, "tail": [], "is_clear": False}
+    bad = (unnamed_row(cursor[RUN], kind, reason),)
+    return Narrowed(cursor={**cursor, RUN: moved}, unreadable=bad)
 
 
 def page_size(run: Run, sizes: Sequence[int]) -> int:

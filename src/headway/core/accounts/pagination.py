@@ -59,7 +59,8 @@ class Page:
 class PageStep:
     """The cursor after a page; the run is over once `is_done`.
 
-    `gone_since` ends a full walk of listings: those not read since then no longer exist.
+    `gone_since` ends a complete walk of listings that began then: those not read since were not in
+    it. `removals` decides when they are removed. `empty_lists` are the states whose list was empty.
     `horizon_at` is the oldest time for which the platform shows orders, if it reports that.
     `is_progress` unless only ids were read by name: that says nothing of the list, whose failures
     in a row stay counted.
@@ -68,6 +69,7 @@ class PageStep:
     cursor: Cursor
     is_done: bool = False
     gone_since: datetime | None = None
+    empty_lists: tuple[str, ...] = ()
     horizon_at: datetime | None = None
     is_progress: bool = True
 

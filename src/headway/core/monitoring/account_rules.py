@@ -118,6 +118,27 @@ def unreadable(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
 
 
 @alert_rule(
+    "Most listings of an account, or all of a list, are missing; their removal is held.",
+    Severity.WARNING,
+    link="/accounts",
+    measures={"removals_held": lambda metrics: len(metrics.held_removals)},
+)
+def removals_held(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
+    """Yield the accounts whose listings are missing on the platform, but not removed here."""
+    for removal in metrics.held_removals:
+        yield Finding(
+            seller=removal.seller,
+            subject=f"{removal.seller} {removal.name}",
+            since=removal.since,
+            count=removal.missing,
+            sentence=(
+                f"{removal.name} of {removal.seller} no longer shows {removal.missing} of"
+                f" {removal.known} listings: {removal.reason}. Look at the shop."
+            ),
+        )
+
+
+@alert_rule(
     "A platform's day is used up, or it asked us to wait.",
     Severity.WARNING,
     link="/accounts",

@@ -91,6 +91,18 @@ class TroubleNames:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalMetric:
+    """Listings of an account that its platform no longer shows, and why they are not removed."""
+
+    seller: SellerId
+    name: str
+    missing: int
+    known: int
+    reason: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HourMetric:
     """The last hour of all supplier queues: calls, reads, and what was left over.
 
@@ -146,6 +158,7 @@ class AlertMetrics:
     unreadable: Sequence[UnreadableMetric] = ()
     connections: Sequence[ConnectionMetric] = ()
     dead_jobs: int = 0
+    held_removals: Sequence[RemovalMetric] = ()
     quotas: Sequence[QuotaMetric] = ()
     tokens: Sequence[TokenMetric] = ()
     ticked_at: datetime | None = None

@@ -8,14 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from headway.core.accounts.narrowing import (
-    Conclusion,
-    Narrowed,
-    after_failure,
-    after_probe,
-    unnamed_row,
-)
-from headway.core.accounts.pagination import RUN, Cursor, Page, PageStep
+from headway.core.accounts.narrowing import grown, page_size, skipped_rows
+from headway.core.accounts.pagination import Page
 
 PAGE_ROWS = 100
 # Sizes of a page, each a divisor of the one before: what fails is asked for in smaller ones.
@@ -27,6 +21,19 @@ TAIL_ROWS = 10
 def seconds(instant: datetime) -> int:
     """Return the whole second of an instant."""
     return int(instant.timestamp())
+
+
+def place_of(run: Mapping[str, Any]) -> Mapping[str, int]:
+    """Return the values of a request that say which rows of the list are asked for."""
+    return {
+        "limit": page_size(run, PAGE_SIZES),
+        "offset": run["offset"] + skipped_rows(run),
+    }
+
+
+def taken(run: Mapping[str, Any], page: Page) -> tuple[int, dict[str, Any]]:
+    """Return the size that a page was asked for in, and the run after it."""
+    return page_size(run, PAGE_SIZES), grown(run, PAGE_SIZES, len(page.ids))
 
 
 def has_more(page: Page, offset: int, size: int = PAGE_ROWS) -> bool:
@@ -52,20 +59,3 @@ def step_on(offset: int, ids: Sequence[str]) -> Mapping[str, Any]:
     repeated = TAIL_ROWS if len(ids) > TAIL_ROWS else 0
     tail = list(ids[-TAIL_ROWS:]) if repeated else []
     return {"offset": offset + len(ids) - repeated, "tail": tail}
-
-
-def narrow_list(cursor: Cursor, kind: str, reason: str) -> Narrowed:
-    """Return the cursor after a page failed: fewer rows, or past the one row that fails."""
-    run, conclusion = after_failure(cursor[RUN], PAGE_SIZES)
-    if conclusion is not Conclusion.CULPRIT:
-        is_failure = conclusion is Conclusion.UNCLEAR
-        return Narrowed(cursor={**cursor, RUN: run}, is_failure=is_failure)
-    moved = {**run, "offset": run["offset"] + 1, "tail": []}
-    bad = (unnamed_row(cursor[RUN], kind, reason),)
-    return Narrowed(cursor={**cursor, RUN: moved}, unreadable=bad)
-
-
-def tried_again(cursor: Cursor, page: Page) -> PageStep:
-    """Return the step after the rows behind a failing one were answered."""
-    run = after_probe(cursor[RUN], PAGE_SIZES, page.ids)
-    return PageStep(cursor={**cursor, RUN: run}, is_progress=False)

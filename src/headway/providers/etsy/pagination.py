@@ -5,18 +5,12 @@ creation. Listings are read whole, state by state, since Etsy does not report ch
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from headway.core.accounts.jobs import DataKind
-from headway.core.accounts.narrowing import (
-    Narrowed,
-    grown,
-    is_probe,
-    page_size,
-    skipped_rows,
-)
+from headway.core.accounts.narrowing import ListWalk
 from headway.core.accounts.pagination import (
     RUN,
     Cursor,
@@ -26,17 +20,18 @@ from headway.core.accounts.pagination import (
     Paginator,
     begun_since,
 )
+from headway.core.accounts.removals import is_complete, is_empty, with_rows
 from headway.errors import InvariantError
 from headway.providers.etsy.offset_paging import (
     PAGE_SIZES,
     TAIL_ROWS,
     has_more,
     is_torn,
-    narrow_list,
+    place_of,
     seconds,
     step_back,
     step_on,
-    tried_again,
+    taken,
 )
 from headway.providers.etsy.receipt_pages import ReceiptsWalk
 
@@ -65,13 +60,15 @@ def paginator_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerWalk:
+class LedgerWalk(ListWalk):
     """Window after window until a minute ago; a backfill begins two years ago.
 
     Entries never change, and Etsy wants both ends of a window. Its end is a minute in the past, so
     a window is closed when it is read, and its rows stand still under the offset.
     """
 
+    kind = DataKind.PAYMENTS
+    sizes = PAGE_SIZES
     is_backfill: bool = False
     # An entry may appear later than its creation time.
     overlap_s: int = 3600
@@ -80,11 +77,6 @@ class LedgerWalk:
     # Not one call more than needed for a quiet shop: every call is taken from all the sellers' day.
     slice_s: int = 30 * DAY_S
     settled_s: int = 60
-
-    @property
-    def recheck_after(self) -> timedelta | None:
-        """Payments are no orders."""
-        return None
 
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:  # noqa: ARG002
         """Go on, or begin where the last run ended and a little before; nothing can be wanted."""
@@ -105,19 +97,15 @@ class LedgerWalk:
         values = {
             "min_created": run["from_s"],
             "max_created": run["until_s"],
-            "limit": page_size(run, PAGE_SIZES),
-            "offset": run["offset"] + skipped_rows(run),
+            **place_of(run),
         }
         return PageRequest(what="ledger", values=values)
 
     def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002
         """Take a page; after the last one of a window comes the next window."""
-        if is_probe(cursor[RUN]):
-            return tried_again(cursor, page)
-        size, run = (
-            page_size(cursor[RUN], PAGE_SIZES),
-            grown(cursor[RUN], PAGE_SIZES, len(page.ids)),
-        )
+        if probed := self.probed(cursor, page):
+            return probed
+        size, run = taken(cursor[RUN], page)
         span_s = run["until_s"] - run["from_s"]
         if (page.total or 0) > ROWS_MAX and span_s > SLICE_S_MIN:
             narrow = {**run, "slice_s": max(span_s // 2, SLICE_S_MIN)}
@@ -130,17 +118,6 @@ class LedgerWalk:
             return PageStep(cursor=lasting, is_done=True)
         return PageStep(cursor={**lasting, RUN: {**run, **_window(run, run["until_s"])}})
 
-    def narrow(
-        self,
-        cursor: Cursor,
-        reason: str,
-        now: datetime,  # noqa: ARG002
-        *,
-        is_repeated: bool,
-    ) -> Narrowed | None:
-        """Ask for fewer entries; see `NarrowingPaginator`."""
-        return narrow_list(cursor, DataKind.PAYMENTS, reason) if is_repeated else None
-
 
 def _window(run: Mapping[str, Any], from_s: int) -> Mapping[str, Any]:
     """Return a window; the second on the edge of two is read in both."""
@@ -149,45 +126,37 @@ def _window(run: Mapping[str, Any], from_s: int) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListingsWalk:
-    """The whole shop; a listing not found since the walk began is gone.
+class ListingsWalk(ListWalk):
+    """The whole shop; a walk is complete if every list showed as many rows as Etsy counts.
 
     The newest come first. A listing that is renewed, published or put back on sale during the walk
     may jump ahead of the pages already read; so the front is read once more at the end.
     """
 
-    @property
-    def recheck_after(self) -> timedelta | None:
-        """Listings are no orders."""
-        return None
+    kind = DataKind.LISTINGS
+    sizes = PAGE_SIZES
 
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:  # noqa: ARG002
         """Begin a run, or go on with the one under way; wanted listings are among all others."""
         if RUN in cursor:
             return cursor
         run = {"began_s": seconds(now), "left": list(STATES), "heads": {}, "tears": 0}
-        return {RUN: {**run, **_begin_state()}}
+        return {RUN: {**run, "is_clear": True, "empty": [], **_begin_state()}}
 
     def ask(self, cursor: Cursor) -> PageRequest:
         """Return the request for the next page of the current state."""
         run = cursor[RUN]
-        values = {
-            "state": run["left"][0],
-            "limit": page_size(run, PAGE_SIZES),
-            "offset": run["offset"] + skipped_rows(run),
-        }
-        return PageRequest(what="listings", values=values)
+        return PageRequest(what="listings", values={"state": run["left"][0], **place_of(run)})
 
     def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002
         """Take a page; the last one says since when the unseen are gone."""
-        if is_probe(cursor[RUN]):
-            return tried_again(cursor, page)
-        size, run = (
-            page_size(cursor[RUN], PAGE_SIZES),
-            grown(cursor[RUN], PAGE_SIZES, len(page.ids)),
-        )
+        if probed := self.probed(cursor, page):
+            return probed
+        size, run = taken(cursor[RUN], page)
         state = run["left"][0]
         is_look = state in run["heads"]
+        if not is_look:
+            run["tally"] = with_rows(run["tally"], page.ids, page.total)
         if is_torn(run["tail"], page.ids) and run["tears"] < TEARS_MAX:
             run["tears"] += 1
             return PageStep(cursor={RUN: {**run, **step_back(run["offset"], run["tail"])}})
@@ -198,41 +167,31 @@ class ListingsWalk:
             return PageStep(cursor={RUN: {**run, **step_on(run["offset"], page.ids)}})
         return _end_state(run)
 
-    def narrow(
-        self,
-        cursor: Cursor,
-        reason: str,
-        now: datetime,  # noqa: ARG002
-        *,
-        is_repeated: bool,
-    ) -> Narrowed | None:
-        """Ask for fewer listings; after a row that was passed over nothing is called gone."""
-        if not is_repeated:
-            return None
-        narrowed = narrow_list(cursor, DataKind.LISTINGS, reason)
-        if not narrowed.unreadable:
-            return narrowed
-        return replace(narrowed, cursor={RUN: {**narrowed.cursor[RUN], "tears": TEARS_MAX}})
-
 
 def _begin_state() -> Mapping[str, Any]:
-    return {"offset": 0, "tail": [], "head": []}
+    return {"offset": 0, "tail": [], "head": [], "tally": {}}
 
 
 def _end_state(run: Mapping[str, Any]) -> PageStep:
     """Go on to the next state; one of several pages, and the active ones, are looked at again."""
     state, *left = run["left"]
     heads = {**run["heads"]}
-    is_look = state in heads
-    if not is_look:
+    if state not in heads:
         heads[state] = run["head"]
+        is_clear = run["is_clear"] and is_complete(run["tally"])
+        empty = [*run["empty"], *([state] if is_empty(run["tally"]) else [])]
+        run = {**run, "is_clear": is_clear, "empty": empty}
         if state == STATES[0]:
             left = [*left, state]
         elif run["offset"]:
             left = [state, *left]
     if left:
         return PageStep(cursor={RUN: {**run, "left": left, "heads": heads, **_begin_state()}})
+    is_clear = run["is_clear"] and run["tears"] < TEARS_MAX
     began_at = datetime.fromtimestamp(run["began_s"], tz=UTC)
     return PageStep(
-        cursor={}, is_done=True, gone_since=None if run["tears"] >= TEARS_MAX else began_at
+        cursor={},
+        is_done=True,
+        gone_since=began_at if is_clear else None,
+        empty_lists=tuple(run["empty"]),
     )

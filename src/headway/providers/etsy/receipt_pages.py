@@ -12,26 +12,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from headway.core.accounts.jobs import DataKind
-from headway.core.accounts.narrowing import (
-    Narrowed,
-    due_ids,
-    grown,
-    is_probe,
-    named_read,
-    narrow_named,
-    page_size,
-    skipped_rows,
-)
+from headway.core.accounts.narrowing import ListWalk, due_ids, named_read
 from headway.core.accounts.pagination import RUN, Cursor, Page, PageRequest, PageStep, begun_since
 from headway.providers.etsy.offset_paging import (
     PAGE_SIZES,
     has_more,
     is_torn,
-    narrow_list,
+    place_of,
     seconds,
     step_back,
     step_on,
-    tried_again,
+    taken,
 )
 
 UPDATED, CREATED = "updated", "created"
@@ -42,12 +33,14 @@ DAY_S = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReceiptsWalk:
+class ReceiptsWalk(ListWalk):
     """Wanted receipts first, then what changed since the last run, then what is recent, if due.
 
     A backfill is one walk by creation, oldest first, in the same steps.
     """
 
+    kind = DataKind.ORDERS
+    sizes = PAGE_SIZES
     is_backfill: bool = False
     # A change may show later than its stamp says: it is stamped when it begins, and travels to the
     # copy that answers us. Stamps are Etsy's own, so no clock of ours has a part in this.
@@ -90,8 +83,7 @@ class ReceiptsWalk:
             MINIMUM[sort_on]: run["from_s"],
             "sort_on": sort_on,
             "sort_order": "asc",
-            "limit": page_size(run, PAGE_SIZES),
-            "offset": run["offset"] + skipped_rows(run),
+            **place_of(run),
         }
         return PageRequest(what="receipts", values=values)
 
@@ -100,10 +92,9 @@ class ReceiptsWalk:
         run = cursor[RUN]
         if run["wanted"]:
             return PageStep(cursor=named_read(cursor), is_progress=False)
-        if is_probe(run):
-            return tried_again(cursor, page)
-        size = page_size(run, PAGE_SIZES)
-        run = grown(run, PAGE_SIZES, len(page.ids))
+        if probed := self.probed(cursor, page):
+            return probed
+        size, run = taken(run, page)
         newest_s = max([run["newest_s"], *map(seconds, page.stamps)])
         run = {**run, "newest_s": newest_s}
         if is_torn(run["tail"], _staying(page, run["from_s"])):
@@ -113,14 +104,6 @@ class ReceiptsWalk:
         else:
             moved = {**run, **_follow(run, page)}
         return PageStep(cursor={**cursor, RUN: moved})
-
-    def narrow(
-        self, cursor: Cursor, reason: str, now: datetime, *, is_repeated: bool
-    ) -> Narrowed | None:
-        """Set a wanted receipt aside, or ask for fewer; see `NarrowingPaginator`."""
-        if cursor[RUN]["wanted"]:
-            return narrow_named(cursor, DataKind.ORDERS, reason, now)
-        return narrow_list(cursor, DataKind.ORDERS, reason) if is_repeated else None
 
     def _begin_phase(self, lasting: Cursor, phase: str, began_s: int) -> Mapping[str, Any]:
         if self.is_backfill:

@@ -14,18 +14,12 @@ from typing import Any
 from headway.core.accounts.jobs import DataKind
 from headway.core.accounts.narrowing import (
     ASIDE,
-    Conclusion,
-    Narrowed,
-    after_failure,
-    after_probe,
+    ListWalk,
     due_ids,
     grown,
-    is_probe,
     named_read,
-    narrow_named,
     page_size,
     skipped_rows,
-    unnamed_row,
 )
 from headway.core.accounts.pagination import (
     RUN,
@@ -36,6 +30,7 @@ from headway.core.accounts.pagination import (
     Paginator,
     begun_since,
 )
+from headway.core.accounts.removals import is_complete, with_rows
 
 # Sizes of a page, each a divisor of the one before: what fails is asked for in smaller ones.
 ORDER_SIZES, PRODUCT_SIZES = (10, 5, 1), (50, 25, 5, 1)
@@ -66,42 +61,32 @@ def _go_on(
 ) -> tuple[dict[str, Any], bool, bool]:
     """Return the run after a page of its list, whether it joined the earlier ones, and is last.
 
-    All rows before the offset were read while the list was `total` long.
+    All rows before the offset were read while the list was `total` long. A reply may leave that
+    out: then nothing is known to have been removed meanwhile.
     """
-    assert page.total is not None, "a page of a list tells how long the list is"
-    if is_probe(run):
-        return after_probe(run, sizes, page.ids), False, False
-    size, offset, fallen = page_size(run, sizes), run["offset"], max(0, run["total"] - page.total)
+    total = run["total"] if page.total is None else page.total
+    size, offset, fallen = page_size(run, sizes), run["offset"], max(0, run["total"] - total)
     is_joined = fallen == 0 or offset == 0
     offset = offset + size if is_joined else max(0, offset - -(-fallen // size) * size)
-    moved = grown({**run, "offset": offset, "total": page.total}, sizes, size, offset)
+    moved = grown({**run, "offset": offset, "total": total}, sizes, size, offset)
     return moved, is_joined, is_joined and page.next is None
 
 
-def _narrow(
-    cursor: Cursor, kind: DataKind, reason: str, sizes: Sequence[int], *, is_repeated: bool
-) -> Narrowed | None:
-    """Return the cursor after a page failed: fewer rows, or past the one row that fails."""
-    if not is_repeated:
-        return None
-    run, conclusion = after_failure(cursor[RUN], sizes)
-    if conclusion is not Conclusion.CULPRIT:
-        is_failure = conclusion is Conclusion.UNCLEAR
-        return Narrowed(cursor={**cursor, RUN: run}, is_failure=is_failure)
-    moved = {**run, "offset": run["offset"] + 1, "is_clear": False}
-    bad = (unnamed_row(cursor[RUN], kind, reason),)
-    return Narrowed(cursor={**cursor, RUN: moved}, unreadable=bad)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewOrders:
+class NewOrders(ListWalk):
     """The orders that were named, then the newest, page by page down to a known boundary.
 
     The boundary is how new the newest order was when the last whole run began to read the list; it
     moves only once a run has ended whole. What came meanwhile is above it, and is the next run's.
     """
 
-    recheck_after: timedelta | None = RECHECK_AFTER
+    kind = DataKind.ORDERS
+    sizes = ORDER_SIZES
+
+    @property
+    def recheck_after(self) -> timedelta | None:
+        """Read open orders again after some hours: their list shows no changes."""
+        return RECHECK_AFTER
 
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:
         """Begin a run, or go on with the one under way; `wanted` orders come first."""
@@ -122,9 +107,9 @@ class NewOrders:
         run = cursor[RUN]
         if run["wanted"]:
             return PageStep(cursor=named_read(cursor), is_progress=False)
+        if probed := self.probed(cursor, page):
+            return probed
         moved, is_joined, is_end = _go_on(run, page, ORDER_SIZES)
-        if is_probe(run):
-            return PageStep(cursor={**cursor, RUN: moved}, is_progress=False)
         if run["offset"] == 0:
             # A stamp from the future would hide newer orders until then.
             stamps = [min(stamp, now) for stamp in page.stamps]
@@ -135,20 +120,13 @@ class NewOrders:
             return PageStep(cursor={"boundary": moved["newest"], **aside}, is_done=True)
         return PageStep(cursor={**cursor, RUN: moved})
 
-    def narrow(
-        self, cursor: Cursor, reason: str, now: datetime, *, is_repeated: bool
-    ) -> Narrowed | None:
-        """Set a wanted order aside, or ask for fewer; see `NarrowingPaginator`."""
-        if cursor[RUN]["wanted"]:
-            return narrow_named(cursor, DataKind.ORDERS, reason, now)
-        return _narrow(cursor, DataKind.ORDERS, reason, ORDER_SIZES, is_repeated=is_repeated)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class History(ListWalk):
     """All orders, newest first, once; whatever comes meanwhile is found by `NewOrders`."""
 
-    recheck_after: timedelta | None = None
+    kind = DataKind.ORDERS
+    sizes = ORDER_SIZES
 
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:  # noqa: ARG002 - as the port has it
         """Begin at the first page, or go on where the last claim stopped."""
@@ -160,63 +138,43 @@ class History:
 
     def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - as the port has it
         """Take a page; after the last one history is whole."""
+        if probed := self.probed(cursor, page):
+            return probed
         moved, _, is_end = _go_on(cursor[RUN], page, ORDER_SIZES)
-        return PageStep(
-            cursor={} if is_end else {**cursor, RUN: moved},
-            is_done=is_end,
-            is_progress=not is_probe(cursor[RUN]),
-        )
-
-    def narrow(
-        self,
-        cursor: Cursor,
-        reason: str,
-        now: datetime,  # noqa: ARG002 - as the port has it
-        *,
-        is_repeated: bool,
-    ) -> Narrowed | None:
-        """Ask for fewer; see `NarrowingPaginator`."""
-        return _narrow(cursor, DataKind.ORDERS, reason, ORDER_SIZES, is_repeated=is_repeated)
+        return PageStep(cursor={} if is_end else {**cursor, RUN: moved}, is_done=is_end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrintifyListings:
-    """All products, every time; a variant that a whole walk did not see is gone.
+class PrintifyListings(ListWalk):
+    """All products, every time; a walk is complete if it read as many as Printify counts.
 
-    A row that made no sense may be any variant: after a walk with such a row nothing is gone.
+    A row that made no sense may be any variant: a walk with such a row is not complete.
     """
 
-    recheck_after: timedelta | None = None
+    kind = DataKind.LISTINGS
+    sizes = PRODUCT_SIZES
 
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:  # noqa: ARG002 - all are read
         """Begin at the first page, or go on where the last claim stopped."""
         fresh = {"offset": 0, "total": 0, "begun_at": now.isoformat(), "is_clear": True}
-        return {**cursor, RUN: cursor.get(RUN) or fresh}
+        return {**cursor, RUN: cursor.get(RUN) or {**fresh, "tally": {}}}
 
     def ask(self, cursor: Cursor) -> PageRequest:
         """Return the request for the next page."""
         return _ask_page(cursor[RUN], "products", PRODUCT_SIZES)
 
     def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - as the port has it
-        """Take a page; after the last one it is known what is gone."""
+        """Take a page; after the last one it is known whether all were read."""
+        if probed := self.probed(cursor, page):
+            return probed
         moved, _, is_end = _go_on(cursor[RUN], page, PRODUCT_SIZES)
         moved["is_clear"] = moved["is_clear"] and not page.records.unreadable
+        moved["tally"] = with_rows(moved["tally"], page.ids, page.total)
         if not is_end:
-            is_progress = not is_probe(cursor[RUN])
-            return PageStep(cursor={**cursor, RUN: moved}, is_progress=is_progress)
-        gone_since = _instant(moved["begun_at"]) if moved["is_clear"] else None
+            return PageStep(cursor={**cursor, RUN: moved})
+        is_whole = moved["is_clear"] and is_complete(moved["tally"])
+        gone_since = _instant(moved["begun_at"]) if is_whole else None
         return PageStep(cursor={}, is_done=True, gone_since=gone_since)
-
-    def narrow(
-        self,
-        cursor: Cursor,
-        reason: str,
-        now: datetime,  # noqa: ARG002 - as the port has it
-        *,
-        is_repeated: bool,
-    ) -> Narrowed | None:
-        """Ask for fewer; see `NarrowingPaginator`."""
-        return _narrow(cursor, DataKind.LISTINGS, reason, PRODUCT_SIZES, is_repeated=is_repeated)
 
 
 def _instant(text: str) -> datetime:

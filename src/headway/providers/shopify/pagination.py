@@ -35,6 +35,8 @@ from headway.providers.shopify.read_queries import PAGE_SIZES
 # What is younger is not settled: its place may be wrong, and others may still come before it.
 OVERLAP = timedelta(minutes=5)
 DAY = timedelta(days=1)
+# How often all variants are read: twice, hours apart, shows that one is gone.
+WHOLE_EVERY, CONFIRM_AFTER = timedelta(hours=12), timedelta(hours=5)
 # How far back the first run looks beyond what it must.
 FIRST_REACH = DAY
 # An app without the scope `read_all_orders` sees no order that is older.
@@ -134,10 +136,11 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShopifyListings:
-    """Once a day, and when a product turns out to be gone, all variants by id; else what changed.
+    """Twice a day, and when a product turns out to be gone, all variants by id; else what changed.
 
     A whole walk reads complete rows: that costs little more than their ids, and corrects rows that
-    changed without a stamp. A row that it did not find is gone, unless some row was unreadable.
+    changed without a stamp. It is complete unless some row was unreadable. When a product is gone,
+    the next whole walk, which confirms it, comes sooner.
     """
 
     recheck_after: timedelta | None = None
@@ -145,7 +148,7 @@ class ShopifyListings:
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:
         """Begin a run, or go on with the one under way."""
         run, whole_at = cursor.get(RUN), cursor.get("whole_at")
-        if run is None and (whole_at is None or now - _instant(whole_at) >= DAY):
+        if run is None and (whole_at is None or now - _instant(whole_at) >= WHOLE_EVERY):
             run = _whole_from(now)
         if run is not None and "above" in run:
             return {**cursor, RUN: _with_ids(run, due_ids(cursor, wanted, now))}
@@ -165,7 +168,8 @@ class ShopifyListings:
             if run["wanted"] and page.missing:
                 # Its variants went with it, and only a whole walk finds out which these were.
                 read = _take_named("products", cursor, page)
-                return PageStep(cursor={**read, RUN: _whole_from(now)}, is_progress=False)
+                run = {**_whole_from(now), "is_named": True}
+                return PageStep(cursor={**read, RUN: run}, is_progress=False)
             return PRODUCTS.advance(cursor, page, now)
         if _ask_by_name("products", run) is not None:
             moved = _take_named("products", cursor, page)
@@ -177,8 +181,9 @@ class ShopifyListings:
             moved = {**_take_above("variants", run, page), "is_clear": is_clear}
             return PageStep(cursor={**cursor, RUN: moved})
         begun_at = _instant(run["begun_at"])
+        whole_at = begun_at - (WHOLE_EVERY - CONFIRM_AFTER) * run.get("is_named", False)
         lasting = {name: cursor[name] for name in (ASIDE,) if name in cursor}
-        lasting |= {"newest": _text(begun_at - OVERLAP), "whole_at": run["begun_at"]}
+        lasting |= {"newest": _text(begun_at - OVERLAP), "whole_at": _text(whole_at)}
         gone_since = begun_at if is_clear else None
         return PageStep(cursor=lasting, is_done=True, gone_since=gone_since)
 

@@ -35,7 +35,7 @@ from headway.errors import InvalidError, StoreError
 from headway.store.accounts import connections, warehouse
 from headway.store.accounts.job_claim import Claimed, JobClaim, due_places, is_any_due
 from headway.store.accounts.job_rows import lock_seller, postpone
-from headway.store.accounts.refused_rows import is_rows_fault
+from headway.store.accounts.unreadable_rows import is_rows_fault
 from headway.store.limits.day_demand import DayDemand
 from headway.store.limits.limiter import PostgresLimiter
 from headway.store.pool import Pool, guarded

@@ -19,11 +19,17 @@ from psycopg.rows import dict_row
 
 from headway.core.accounts.jobs import Account, DataKind, Tier
 from headway.core.accounts.pagination import Page, PageStep
+from headway.core.accounts.removals import (
+    WALKS_MIN,
+    RemovalEvidence,
+    counted_walks,
+    decide_removal,
+)
 from headway.core.accounts.warehouse import Customer, Order, Records, Unreadable
 from headway.core.catalog.listings import CLOCKS_APART_MAX, SellerId
 from headway.errors import InvariantError
 from headway.store.accounts import warehouse_sql as sql
-from headway.store.accounts.refused_rows import write_rows
+from headway.store.accounts.unreadable_rows import write_rows
 from headway.store.pool import Pool, guarded
 
 # Characters that a text column cannot hold, and their replacement.
@@ -187,11 +193,37 @@ def _write_gone(
     if missing and kind is DataKind.CUSTOMERS:
         connection.execute(sql.GONE_CUSTOMERS, {**owner, "ids": missing})
     if step.gone_since is not None:
-        # The worker that began the run and the one that read a listing may have different clocks.
-        since = step.gone_since - CLOCKS_APART_MAX
-        connection.execute(sql.REMOVED, {**owner, "since": since})
+        _write_removed(connection, owner, step.gone_since, step.empty_lists)
     if step.horizon_at is not None:
         connection.execute(sql.HORIZON, {**owner, "horizon_at": step.horizon_at})
+
+
+def _write_removed(
+    connection: Connection[Any], owner: Values, begun_at: datetime, empty_lists: Sequence[str]
+) -> None:
+    """Record a complete walk of the listings; remove those that it proves to be gone."""
+    walks, is_accepted = connection.execute(sql.WALKS, owner).fetchone() or ((), False)
+    walks = counted_walks(walks, begun_at)
+    # The worker that began a run and the one that read a listing may have different clocks.
+    instants = {"since": walks[-WALKS_MIN:][0], "first": walks[0], "newest": begun_at}
+    bounds = {name: instant - CLOCKS_APART_MAX for name, instant in instants.items()}
+    values = {**owner, **bounds, "empty_lists": list(empty_lists)}
+    counts = connection.execute(sql.MISSING, values).fetchone()
+    assert counts is not None, "a count always answers"
+    known, missing, emptied, confirmed, shown = counts
+    evidence = RemovalEvidence(
+        walks=walks,
+        known=known,
+        missing=missing,
+        emptied=emptied if shown else missing,
+        confirmed=confirmed,
+        is_accepted=is_accepted,
+    )
+    decision = decide_removal(evidence)
+    if decision.since is not None:
+        connection.execute(sql.REMOVED, {**owner, "since": decision.since - CLOCKS_APART_MAX})
+    result = {"known": known, "missing": missing, "held_reason": decision.held_reason}
+    connection.execute(sql.SAVE_WALKS, {**owner, **result, "walks": list(walks)})
 
 
 class Warehouse:

@@ -186,6 +186,29 @@ REMOVED = """
 UPDATE listings SET state = 'removed', updated_at = %(now)s
 WHERE account_id = %(account_id)s AND checked_at < %(since)s AND state <> 'removed'
 """
+WALKS = """
+SELECT walks, is_accepted FROM listing_walks WHERE account_id = %(account_id)s FOR UPDATE
+"""
+MISSING = """
+SELECT count(*), count(*) FILTER (WHERE checked_at < %(since)s),
+  count(*) FILTER (WHERE checked_at < %(since)s AND state = ANY(%(empty_lists)s)),
+  count(*) FILTER (WHERE checked_at < %(first)s),
+  count(*) FILTER (WHERE checked_at >= %(newest)s)
+FROM listings WHERE account_id = %(account_id)s AND state <> 'removed'
+"""
+# A person's decision is about what was missing then: it ends with the hold.
+SAVE_WALKS = """
+INSERT INTO listing_walks AS row
+  (account_id, user_id, walks, known, missing, held_reason, held_since, updated_at)
+VALUES (%(account_id)s, %(user_id)s, %(walks)s, %(known)s, %(missing)s, %(held_reason)s::text,
+  CASE WHEN %(held_reason)s::text IS NOT NULL THEN %(now)s::timestamptz END, %(now)s)
+ON CONFLICT (account_id) DO UPDATE SET walks = excluded.walks, known = excluded.known,
+  missing = excluded.missing, held_reason = excluded.held_reason,
+  held_since = CASE WHEN excluded.held_reason IS NULL THEN NULL
+    ELSE coalesce(row.held_since, excluded.held_since) END,
+  is_accepted = row.is_accepted AND excluded.held_reason IS NOT NULL,
+  updated_at = excluded.updated_at
+"""
 HORIZON = """
 UPDATE connected_accounts SET horizon_at = %(horizon_at)s
 WHERE id = %(account_id)s AND user_id = %(user_id)s

@@ -4,7 +4,8 @@ DROP TABLE runs, dispatch_leases;
 DROP TABLE idempotency, login_attempts, sessions, login_links, access_keys;
 DROP TABLE processes, outbox, notices, alert_states, freshness_samples;
 DROP TABLE pauses;
-DROP TABLE oauth_flows, webhook_deliveries, unreadable_records, payments, customers, listings,
+DROP TABLE oauth_flows, webhook_deliveries, unreadable_records, payments, customers,
+    listing_walks, listings,
     refunds, shipments, line_items, orders, sync_jobs;
 DROP FUNCTION listing_search_matches;
 DROP TABLE listing_search, push_intent, boeing_raw_data, product_staging, product, listing_state;

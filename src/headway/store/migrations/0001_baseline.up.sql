@@ -902,7 +902,29 @@ CREATE TABLE listings (
 CREATE INDEX listings_checked ON listings (account_id, checked_at) WHERE state <> 'removed';
 CREATE INDEX listings_sku ON listings (user_id, sku);
 COMMENT ON TABLE listings IS 'What a seller offers on a platform, as pulled from it.';
-COMMENT ON COLUMN listings.state IS 'The platform''s word, or removed once a complete pull did not contain it.';
+COMMENT ON COLUMN listings.state IS
+    'The platform''s word, or removed once two complete pulls did not contain it.';
+
+CREATE TABLE listing_walks (
+    account_id uuid PRIMARY KEY REFERENCES connected_accounts (id) ON DELETE CASCADE,
+    user_id text NOT NULL,
+    walks timestamptz[] NOT NULL,
+    known integer NOT NULL DEFAULT 0,
+    missing integer NOT NULL DEFAULT 0,
+    held_reason text,
+    held_since timestamptz,
+    is_accepted boolean NOT NULL DEFAULT false,
+    updated_at timestamptz NOT NULL,
+    CHECK ((held_reason IS NULL) = (held_since IS NULL))
+);
+CREATE INDEX listing_walks_held ON listing_walks (held_since) WHERE held_reason IS NOT NULL;
+COMMENT ON TABLE listing_walks IS
+    'What complete pulls of an account''s listings show: the evidence that listings are removed.';
+COMMENT ON COLUMN listing_walks.walks IS 'When the last complete pulls began, hours apart, the oldest first.';
+COMMENT ON COLUMN listing_walks.known IS 'Listings that were not removed at the last pull.';
+COMMENT ON COLUMN listing_walks.missing IS 'Of these, how many the last two pulls did not contain.';
+COMMENT ON COLUMN listing_walks.held_reason IS 'Why they are not removed yet, in words.';
+COMMENT ON COLUMN listing_walks.is_accepted IS 'A person confirmed that the missing listings are removed.';
 
 CREATE TABLE customers (
     account_id uuid NOT NULL REFERENCES connected_accounts (id) ON DELETE CASCADE,
@@ -1309,7 +1331,7 @@ BEGIN
         'listing_state', 'product', 'product_staging', 'boeing_raw_data', 'push_intent',
         'listing_search',
         'sync_jobs', 'orders', 'line_items', 'shipments', 'refunds', 'listings', 'customers',
-        'payments', 'unreadable_records', 'oauth_flows',
+        'payments', 'unreadable_records', 'listing_walks', 'oauth_flows',
         'pauses', 'notices',
         'access_keys', 'login_links', 'sessions'
     ] LOOP

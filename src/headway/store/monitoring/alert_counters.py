@@ -19,6 +19,7 @@ from headway.core.monitoring.alerts import NAMES_SHOWN
 from headway.core.monitoring.metrics import (
     ConnectionMetric,
     HourMetric,
+    RemovalMetric,
     TroubleNames,
     UnreadableMetric,
 )
@@ -127,6 +128,13 @@ FROM (SELECT * FROM unreadable_records LIMIT %(most)s) AS few
 JOIN connected_accounts AS account ON account.id = few.account_id
 GROUP BY account.id, few.kind ORDER BY account.user_id, account.platform, few.kind LIMIT %(named)s
 """
+REMOVALS = """
+SELECT walk.user_id AS seller, account.platform || ' ' || account.shop AS name, walk.missing,
+  walk.known, walk.held_reason AS reason, walk.held_since AS since
+FROM listing_walks AS walk JOIN connected_accounts AS account ON account.id = walk.account_id
+WHERE walk.held_reason IS NOT NULL AND account.status = 'connected'
+ORDER BY walk.held_since, name LIMIT %(named)s
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +149,7 @@ class Troubles:
     connections: Sequence[ConnectionMetric]
     names: TroubleNames
     unreadable: Sequence[UnreadableMetric]
+    removals: Sequence[RemovalMetric]
 
 
 class MinuteCounters(Queries):
@@ -177,6 +186,7 @@ class MinuteCounters(Queries):
                 Troubles,
                 connections=_connections(connection, values),
                 names=names,
+                removals=read_as(connection, RemovalMetric, REMOVALS, values),
                 unreadable=read_as(connection, UnreadableMetric, UNREADABLE, values),
             )
             (troubles,) = read_as(connection, named, TROUBLES, values)

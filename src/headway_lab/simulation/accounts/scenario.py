@@ -61,7 +61,7 @@ ASKINGS_MAX, ASKED_JOBS, JOBS_MAX = 100, 6, 500
 DEMAND_TO_QUOTA = 1.6
 # After the last event: when to check that all rows are in the warehouse. Etsy's orders are
 # read again every day, regardless of their timestamps; a little later everything must be there.
-# Removed rows are found by a full pull, at the earliest a day after the last, when its job is due.
+# Removed rows are found by two full pulls, hours apart.
 LOOKS_H = (3, 8, 16, 26, 38, 54)
 LIFT = 10
 BUDGET_EVERY = 10

@@ -62,6 +62,10 @@ class EtsyShop:
         self._late: list[tuple[float, int, int]] = []
         self._packed: dict[int, bytes] = {}
         self._by_state: dict[str, list[EtsyListing]] = {}
+        # Seen at Etsy: lists that are served empty for hours, and lists whose rows of one second
+        # come in another order with each request, so that pages repeat some rows and omit others.
+        self.empty_states: set[str] = set()
+        self.has_loose_order = False
 
     # What happens in the shop.
 
@@ -217,9 +221,15 @@ class EtsyShop:
     def find_listings(self, params: Mapping[str, Any]) -> Found:
         """Return how many listings are in a state, and those of the page, newest first."""
         state = params.get("state", "active")
-        if state not in self._by_state:
+        if state in self.empty_states:
+            return 0, []
+        if state not in self._by_state or self.has_loose_order:
             listings = [listing for listing in self.listings.values() if listing.state == state]
-            listings.sort(key=lambda listing: (-listing.created_s, -listing.id))
+            if self.has_loose_order:
+                self._generator.shuffle(listings)
+                listings.sort(key=lambda listing: -listing.created_s)
+            else:
+                listings.sort(key=lambda listing: (-listing.created_s, -listing.id))
             self._by_state[state] = listings
         listings = self._by_state[state]
         page = listings[params["offset"] :][: params["limit"]]

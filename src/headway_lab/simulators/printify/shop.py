@@ -45,6 +45,8 @@ class SimulatedPrintifyShop:
         self._orders_by_id: dict[str, PrintOrder] = {}
         # The JSON of each record until it changes: most of a call's time would go into this.
         self._texts: dict[str, str] = {}
+        # Lists that are served empty, whatever is in them.
+        self.empty_lists: set[str] = set()
 
     def order_text(self, order_id: str) -> str | None:
         """Return an order of this shop, in JSON."""
@@ -53,7 +55,7 @@ class SimulatedPrintifyShop:
 
     def page_texts(self, kind: str, page: int, limit: int) -> tuple[list[str], int]:
         """Return the rows of a page in JSON, the newest first, and how long the list is."""
-        rows = self._rows(kind)
+        rows = [] if kind in self.empty_lists else self._rows(kind)
         end = max(0, len(rows) - (page - 1) * limit)
         chosen = rows[max(0, end - limit) : end]
         return [self._text(row) for row in reversed(chosen)], len(rows)

@@ -170,13 +170,16 @@ def test_a_row_that_the_database_takes_later_is_no_longer_unreadable(rows: Rows)
 
 
 def test_a_listing_that_is_refused_today_is_not_taken_for_gone(rows: Rows) -> None:
-    job = commit(rows, Records(listings=(LISTING,)))
-    rows.clock.sleep(3600)
-    now = rows.clock.now()
-    page = Page(records=Records(listings=(replace(LISTING, sku=LONG),)), ids=("1",))
-    step = PageStep(cursor={}, is_done=True, gone_since=now)
-    rows.jobs.commit(job, page, step, calls=1, asked_at=now, now=now)
-    assert rows.one("SELECT state FROM listings") == "active"
+    other = replace(LISTING, external_id="2")
+    job = commit(rows, Records(listings=(LISTING, other, replace(LISTING, external_id="3"))))
+    page = Page(records=Records(listings=(replace(LISTING, sku=LONG), other)), ids=("1", "2"))
+    for _ in range(2):
+        rows.clock.sleep(24 * 3600)
+        now = rows.clock.now()
+        step = PageStep(cursor={}, is_done=True, gone_since=now)
+        job = rows.jobs.commit(job, page, step, calls=1, asked_at=now, now=now)
+    states = rows.ask("SELECT external_id, state FROM listings ORDER BY external_id")
+    assert states == [("1", "active"), ("2", "active"), ("3", "removed")]
 
 
 def test_orders_of_a_page_that_is_stored_in_parts_are_counted_once(rows: Rows) -> None:
