@@ -16,6 +16,7 @@ from headway.providers.etsy.replies import (
     find_error,
     read_ledger,
     read_listings,
+    read_payments,
     read_receipt,
     read_receipts,
     read_self,
@@ -301,9 +302,54 @@ def test_an_entry_of_the_ledger_is_exact_in_its_currency(
             currency=currency,
             paid_at=at(PLACED_S),
             order_id="12",
+            reference_type="receipt",
+            reference_id="12",
         ),
     )
     assert [bad.external_id for bad in page.records.unreadable] == ["6"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "reference", "line_item_id", "link", "is_transfer"),
+    (
+        ("PAYMENT", "shop_payment", None, "81", False),
+        ("transaction", "transaction", "81", None, False),
+        ("REFUND_GROSS", "payment_adjustment", None, "82", False),
+        ("listing", "listing", None, None, False),
+        ("offsite_ads_fee", "etsy", None, None, False),
+        ("PAYMENT_PROCESSING_FEE", "processing_fee", None, None, False),
+        ("DISBURSE2", "disbursement", None, None, True),
+        ("disburse", "etsy", None, None, True),
+    ),
+)
+def test_an_entry_keeps_what_it_refers_to_and_payouts_are_marked(
+    kind: str, reference: str, line_item_id: str | None, link: str | None, *, is_transfer: bool
+) -> None:
+    row = {
+        "entry_id": 5,
+        "amount": 100,
+        "currency": "USD",
+        "ledger_type": kind,
+        "reference_type": reference,
+        "reference_id": "81",
+        "created_timestamp": PLACED_S,
+        "payment_adjustments": [{"payment_id": 82}] if reference == "payment_adjustment" else [],
+    }
+    page = read_ledger(page_of(row, {**row, "entry_id": 6, "reference_id": None}))
+    payment, odd = page.records.payments
+    assert (payment.reference_type, payment.reference_id) == (reference, "81")
+    assert (payment.order_id, payment.line_item_id) == (None, line_item_id)
+    assert payment.is_transfer is is_transfer
+    assert odd.reference_id is None
+    assert page.links[:1] == ((("5", link),) if link else ())
+
+
+def test_payments_name_the_orders_of_the_entries_that_refer_to_them() -> None:
+    rows = [{"payment_id": 81, "receipt_id": 12}, {"payment_id": 82, "receipt_id": None}]
+    page = read_payments(page_of(*rows), [["5", "81"], ["6", "82"], ["7", "81"], ["8", "99"]])
+    orders = {row.external_id: row.order_id for row in page.records.payment_orders}
+    assert orders == {"5": "12", "7": "12"}
+    assert page.records.unreadable == ()
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ class Rig:
         self.stack = contextlib.ExitStack()
         self.tables: dict[str, dict[Any, dict[str, Any]]] = {}
         self.seen_at: dict[str, datetime] = {}
+        self.line_of: dict[str, str | None] = {}
 
     def connect(self) -> None:
         pair = self.etsy.grant(SHOP)
@@ -130,11 +131,17 @@ class Rig:
                 row = asdict(record)
                 key = row.pop("external_id")
                 rows = self.tables.setdefault(kind, {})
+                if kind == "payments":
+                    self.line_of[key] = row.pop("line_item_id")
+                    row["order_id"] = row["order_id"] or rows.get(key, row)["order_id"]
                 old = rows.get(key, {}).get("modified_at")
                 if kind != "customers" or old is None or row["modified_at"] >= old:
                     rows[key] = row
                 if kind == "listings":
                     self.seen_at[key] = self.clock.now()
+
+        for link in records.payment_orders:
+            self.tables["payments"][link.external_id]["order_id"] = link.order_id
 
     def keep_order(self, order: Order) -> None:
         row = asdict(order)
@@ -152,6 +159,9 @@ class Rig:
             self.tables["listings"].pop(key, None)
 
     def held(self) -> dict[str, Any]:
+        orders = {line: order for order, line in self.tables.get("line_items", {})}
+        for key, row in self.tables.get("payments", {}).items():
+            row["order_id"] = row["order_id"] or orders.get(self.line_of[key])
         names = ("orders", *PARTS, "customers", "listings", "payments")
         return {name: self.tables.get(name, {}) for name in names}
 
@@ -249,7 +259,10 @@ def test_over_sockets_every_table_equals_the_shop(socket_rig: Rig) -> None:
     rig.pull(DataKind.LISTINGS, {})
     now_s = int(rig.clock.now().timestamp())
     window = {"min_created": now_s - 600, "max_created": now_s, "limit": 100, "offset": 0}
-    rig.keep(rig.connector().read(PageRequest(what="ledger", values=window)).records)
+    page = rig.connector().read(PageRequest(what="ledger", values=window))
+    rig.keep(page.records)
+    links = PageRequest(what="payments", values={"links": page.links})
+    rig.keep(rig.connector().read(links).records)
     assert rig.held() == rig.etsy.truth(SHOP)
     page = rig.connector().read(PageRequest(what="receipt", values={"receipt_id": str(receipt)}))
     assert page.ids == (str(receipt),)

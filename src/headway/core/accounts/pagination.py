@@ -43,7 +43,8 @@ class Page:
     `ids` and `stamps` are of the rows in page order, including unreadable rows where possible;
     `stamps` is the time that the walk sorts by. `next` is the platform's own reference to the
     next page. `missing` are requested ids that do not exist. `cut` are ids of rows that did not
-    fit on the page: they are requested separately.
+    fit on the page: they are requested separately. `links` are rows whose order must be asked for:
+    the row's id, and the platform's id of what it refers to.
     """
 
     records: Records = field(default_factory=Records)
@@ -53,6 +54,7 @@ class Page:
     next: str | None = None
     missing: tuple[str, ...] = ()
     cut: tuple[str, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

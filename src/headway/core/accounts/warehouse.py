@@ -106,7 +106,12 @@ class Customer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payment:
-    """A movement of money; what the seller gets is positive, what is taken is negative."""
+    """A movement of money; what the seller gets is positive, what is taken is negative.
+
+    `reference_type` and `reference_id` are what it is about, in the platform's words. One that is
+    about a line of an order has its `line_item_id`; the order is found by it. A transfer to or from
+    the seller's bank (a payout) is no income: sums of payments leave it out.
+    """
 
     external_id: str
     kind: str
@@ -115,6 +120,18 @@ class Payment:
     paid_at: datetime
     status: str = ""
     order_id: str | None = None
+    line_item_id: str | None = None
+    reference_type: str = ""
+    reference_id: str | None = None
+    is_transfer: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentOrder:
+    """The order of a payment that was read before, as it turned out later."""
+
+    external_id: str
+    order_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,4 +152,5 @@ class Records:
     listings: tuple[ShopListing, ...] = ()
     customers: tuple[Customer, ...] = ()
     payments: tuple[Payment, ...] = ()
+    payment_orders: tuple[PaymentOrder, ...] = ()
     unreadable: tuple[Unreadable, ...] = field(default=())

@@ -136,6 +136,8 @@ class EtsyPlatform:
         """Make this request, and read its page; report an absent receipt as missing."""
         if ask.what == "receipt":
             return self._read_receipt(str(ask.values["receipt_id"]))
+        if ask.what == "payments":
+            return self._read_payments(ask.values["links"])
         if ask.what not in LISTS:
             raise InvariantError(f"etsy has no {ask.what}")
         answer = self._get(LISTS[ask.what], ask.values)
@@ -156,6 +158,14 @@ class EtsyPlatform:
             return Page(missing=(receipt_id,))
         check_status(answer, provider=PROVIDER, shows_body=True)
         return replies.read_receipt(answer.body, now=self._clock.now())
+
+    def _read_payments(self, links: Sequence[Sequence[str]]) -> Page:
+        ids = dict.fromkeys(payment_id for _, payment_id in links)
+        answer = self._get("/payments", {"payment_ids": ",".join(ids)})
+        if answer.status == httpx.codes.NOT_FOUND:
+            return Page()
+        check_status(answer, provider=PROVIDER, shows_body=True)
+        return replies.read_payments(answer.body, links)
 
     def _get(self, path: str, params: Mapping[str, str | int]) -> HttpResponse:
         token = self._tokens.find(ACCESS)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headway.core.accounts.jobs import DataKind
-from headway.core.accounts.narrowing import ListWalk
+from headway.core.accounts.narrowing import ListWalk, Narrowed
 from headway.core.accounts.pagination import (
     RUN,
     Cursor,
@@ -41,6 +41,8 @@ DAY_S = 86_400
 # Etsy serves no offset beyond 12,000; a window that holds more than this is halved.
 ROWS_MAX = 5_000
 SLICE_S_MIN = 60
+# So many payments are asked for in one call, to learn their orders.
+LINKS_MAX = 100
 # What is sold or runs out leaves the active ones, which are therefore read first; what comes back
 # to them is met by the look at their front.
 STATES = ("active", "inactive", "sold_out", "draft", "expired")
@@ -64,7 +66,8 @@ class LedgerWalk(ListWalk):
     """Window after window until a minute ago; a backfill begins two years ago.
 
     Entries never change, and Etsy wants both ends of a window. Its end is a minute in the past, so
-    a window is closed when it is read, and its rows stand still under the offset.
+    a window is closed when it is read, and its rows stand still under the offset. Entries name
+    payments, not orders: the payments are asked for, many at once, to learn their orders.
     """
 
     kind = DataKind.PAYMENTS
@@ -92,8 +95,10 @@ class LedgerWalk(ListWalk):
         return {**cursor, RUN: {**run, **_window(run, from_s)}}
 
     def ask(self, cursor: Cursor) -> PageRequest:
-        """Return the request for the next page of the window."""
+        """Return the request for payments whose orders are unknown, or for the next page."""
         run = cursor[RUN]
+        if links := _due_links(run):
+            return PageRequest(what="payments", values={"links": links})
         values = {
             "min_created": run["from_s"],
             "max_created": run["until_s"],
@@ -103,9 +108,12 @@ class LedgerWalk(ListWalk):
 
     def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002
         """Take a page; after the last one of a window comes the next window."""
+        if links := _due_links(cursor[RUN]):
+            return _without_links(cursor, len(links))
         if probed := self.probed(cursor, page):
             return probed
         size, run = taken(cursor[RUN], page)
+        run["links"] = [*run.get("links", []), *map(list, page.links)]
         span_s = run["until_s"] - run["from_s"]
         if (page.total or 0) > ROWS_MAX and span_s > SLICE_S_MIN:
             narrow = {**run, "slice_s": max(span_s // 2, SLICE_S_MIN)}
@@ -114,9 +122,33 @@ class LedgerWalk(ListWalk):
             moved = {**run, "offset": run["offset"] + len(page.ids)}
             return PageStep(cursor={**cursor, RUN: moved})
         lasting = {"until_s": run["until_s"]}
-        if run["until_s"] >= run["end_s"]:
-            return PageStep(cursor=lasting, is_done=True)
-        return PageStep(cursor={**lasting, RUN: {**run, **_window(run, run["until_s"])}})
+        if run["until_s"] < run["end_s"]:
+            return PageStep(cursor={**lasting, RUN: {**run, **_window(run, run["until_s"])}})
+        return _without_links({**lasting, RUN: {**run, "is_end": True}}, 0)
+
+    def narrow(
+        self, cursor: Cursor, reason: str, now: datetime, *, is_repeated: bool
+    ) -> Narrowed | None:
+        """Do without the orders of payments that cannot be read, or ask for fewer entries."""
+        links = _due_links(cursor[RUN])
+        if not links:
+            return ListWalk.narrow(self, cursor, reason, now, is_repeated=is_repeated)
+        return Narrowed(cursor=_without_links(cursor, len(links)).cursor) if is_repeated else None
+
+
+def _due_links(run: Mapping[str, Any]) -> list[list[str]]:
+    """Return the entries whose payments are asked for now: many at once, or the last ones."""
+    links: list[list[str]] = run.get("links", [])
+    return links[:LINKS_MAX] if run.get("is_end") or len(links) >= LINKS_MAX else []
+
+
+def _without_links(cursor: Cursor, count: int) -> PageStep:
+    """Return the step after so many payments; the run is done if the ledger was read as well."""
+    run = cursor[RUN]
+    left = run.get("links", [])[count:]
+    if run.get("is_end") and not left:
+        return PageStep(cursor={"until_s": run["until_s"]}, is_done=True)
+    return PageStep(cursor={**cursor, RUN: {**run, "links": left}}, is_progress=count == 0)
 
 
 def _window(run: Mapping[str, Any], from_s: int) -> Mapping[str, Any]:

@@ -7,8 +7,10 @@ order.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Self, TypeVar
@@ -21,6 +23,7 @@ from headway.core.accounts.warehouse import (
     LineItem,
     Order,
     Payment,
+    PaymentOrder,
     Records,
     Refund,
     Shipment,
@@ -38,6 +41,7 @@ from headway.providers.reply_fields import (
     ReplyModel,
     Second,
     Text,
+    number_as_text,
 )
 from headway.providers.reply_rows import (
     digest,
@@ -61,6 +65,9 @@ UPDATED = AliasChoices("updated_timestamp", "update_timestamp", "last_modified_t
 ENTERED = AliasChoices("created_timestamp", "create_date")
 SORTED_BY = {"created": CREATED, "updated": UPDATED}
 NUMBER_ID = TypeAdapter(NumberId)
+NUMBER_ID_TEXT = re.compile(r"[1-9][0-9]{0,19}")
+# Kinds of entries that move money to the seller's bank, or back: DISBURSE, DISBURSE2, ...
+TRANSFER = "DISBURSE"
 SECOND = TypeAdapter(Second)
 MinorUnits = Annotated[int, Field(strict=True, ge=-AMOUNT_MAX, le=AMOUNT_MAX)]
 Part = TypeVar("Part", LineItem, Shipment)
@@ -169,8 +176,31 @@ class EtsyLedgerEntry(ReplyModel):
     currency: Currency
     ledger_type: OptionalText = ""
     description: OptionalText = ""
-    reference_type: Any = None
+    reference_type: LenientText = ""
+    reference_id: Annotated[LenientText, BeforeValidator(number_as_text)] = ""
+    payment_adjustments: Any = None
     entered_at: Second = Field(validation_alias=ENTERED)
+
+    @property
+    def payment_id(self) -> str | None:
+        """The payment that must be asked for to know the order."""
+        if self.reference_type == "shop_payment":
+            return self.named(self.reference_type)
+        rows = self.payment_adjustments if isinstance(self.payment_adjustments, list) else []
+        ids = {find_field(row, "payment_id", NUMBER_ID) for row in rows} - {None}
+        return ids.pop() if len(ids) == 1 else None
+
+    def named(self, reference_type: str) -> str | None:
+        """Return the id that it refers to, if it is of this type."""
+        is_id = NUMBER_ID_TEXT.fullmatch(self.reference_id)
+        return self.reference_id if is_id and self.reference_type == reference_type else None
+
+
+class EtsyPayment(ReplyModel):
+    """A payment of a receipt."""
+
+    payment_id: NumberId
+    receipt_id: NumberId
 
 
 class EtsyUser(ReplyModel):
@@ -212,8 +242,22 @@ def read_ledger(body: bytes) -> Page:
     """Read a page of entries of the ledger."""
     rows, total = _list(body)
     payments, bad = read_rows("payments", rows, _name("entry_id"), _payment)
-    records = Records(payments=tuple(payments.values()), unreadable=bad)
-    return _page(rows, "entry_id", ENTERED, records, total)
+    records = Records(payments=tuple(row for row, _ in payments.values()), unreadable=bad)
+    links = [(row.external_id, link) for row, link in payments.values() if link is not None]
+    return replace(_page(rows, "entry_id", ENTERED, records, total), links=tuple(links))
+
+
+def read_payments(body: bytes, links: Iterable[Sequence[str]]) -> Page:
+    """Read the payments that entries of the ledger refer to: they name the orders."""
+    rows, _ = _list(body)
+    payments, _ = read_rows("payments", rows, _name("payment_id"), EtsyPayment.model_validate)
+    found = [(entry_id, payments.get(payment_id)) for entry_id, payment_id in links]
+    orders = tuple(
+        PaymentOrder(external_id=entry_id, order_id=payment.receipt_id)
+        for entry_id, payment in found
+        if payment is not None
+    )
+    return Page(records=Records(payment_orders=orders))
 
 
 def read_self(body: bytes) -> tuple[str, str | None]:
@@ -367,17 +411,23 @@ def _listing(fields: Any) -> ShopListing:  # noqa: ANN401 - JSON
     )
 
 
-def _payment(fields: Any) -> Payment:  # noqa: ANN401 - JSON
+def _payment(fields: Any) -> tuple[Payment, str | None]:  # noqa: ANN401 - JSON
+    """Read an entry of the ledger, and the payment that must be asked for to know its order."""
     row = EtsyLedgerEntry.model_validate(fields)
-    is_order = row.reference_type == "receipt"
-    return Payment(
+    kind = row.ledger_type or row.description or "entry"
+    payment = Payment(
         external_id=row.entry_id,
-        kind=row.ledger_type or row.description or "entry",
+        kind=kind,
         amount=Decimal(row.amount).scaleb(-EXPONENTS.get(row.currency, 2)),
         currency=row.currency,
         paid_at=row.entered_at,
-        order_id=find_field(fields, "reference_id", NUMBER_ID) if is_order else None,
+        order_id=row.named("receipt"),
+        line_item_id=row.named("transaction"),
+        reference_type=row.reference_type,
+        reference_id=row.reference_id or None,
+        is_transfer=kind.upper().startswith(TRANSFER) or row.reference_type == "disbursement",
     )
+    return payment, row.payment_id
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -81,6 +81,7 @@ def write(
         raise InvariantError(f"account {account.id} is not {account.user_id}'s {account.platform}")
     refused = _write_records(connection, owner, page.records, now, sets_aside=sets_aside)
     records = replace(page.records, unreadable=(*page.records.unreadable, *refused))
+    _join_payments(connection, owner, records)
     # A product is readable though its own id is in no table: its variants are.
     answered = {*page.ids, *page.missing} - set(page.cut)
     well = _well_ids(records, kind, answered)
@@ -147,6 +148,17 @@ def _write_orders(
         connection.execute(sql.TOUCH, {**owner, "ids": sorted(changed)})
     if counts[0]:  # most pages have no new orders, and do not lock the seller's row
         connection.execute(sql.COUNT, {**values, "more": counts[0]})
+
+
+def _join_payments(connection: Connection[Any], owner: Values, records: Records) -> None:
+    """Set the orders of payments: of those on this page, or by lines and replies on it."""
+    lines = [line for order in records.orders for line in order.line_items]
+    names = [*(line.external_id for line in lines), *(row.line_item_id for row in records.payments)]
+    if ids := _ids(name for name in names if name is not None):
+        connection.execute(sql.JOIN_PAYMENTS, {**owner, "line_item_ids": ids})
+    if records.payment_orders:
+        rows = _json(records.payment_orders, ("external_id", "order_id"))
+        connection.execute(sql.LINK_PAYMENTS, {**owner, "rows": rows})
 
 
 def _write_unreadable(

@@ -23,6 +23,8 @@ CUSTOMER = {
 PAYMENT = {
     "external_id": "text", "order_id": "text", "kind": "text", "status": "text",
     "amount": "numeric", "currency": "text", "paid_at": "timestamptz",
+    "line_item_id": "text", "reference_type": "text", "reference_id": "text",
+    "is_transfer": "boolean",
 }  # fmt: skip
 # What an order holds: table → the columns of its rows, the order's id besides.
 PARTS: Mapping[str, Mapping[str, str]] = {
@@ -57,18 +59,23 @@ def _new(columns: Mapping[str, str]) -> str:
 
 
 def _upsert(
-    table: str, columns: Mapping[str, str], *, is_watched: str = "", is_old: str = "false"
+    table: str,
+    columns: Mapping[str, str],
+    *,
+    is_watched: str = "",
+    is_old: str = "false",
+    kept: str = "",
 ) -> str:
     """Return the statement for whole records.
 
     A row that `is_watched` is also written to record that it was read. A record that `is_old`
-    changes nothing; a time once known stays.
+    changes nothing. The column `kept` stays if a record does not have it.
     """
     names, facts = ", ".join(columns), [name for name in columns if name != "external_id"]
     stamps = ["created_at", "updated_at", *(["checked_at"] if is_watched else [])]
     excluded = {name: f"excluded.{name}" for name in facts}
-    if is_old != "false":
-        excluded["modified_at"] = "coalesce(excluded.modified_at, row.modified_at)"
+    if kept:
+        excluded[kept] = f"coalesce(excluded.{kept}, row.{kept})"
     rows = f"({', '.join(f'row.{name}' for name in facts)})"
     news = f"({', '.join(excluded.values())})"
     sets = [f"{name} = {value}" for name, value in excluded.items()]
@@ -144,8 +151,26 @@ ON CONFLICT (user_id) DO UPDATE SET orders_month = excluded.orders_month,
 """
 LISTINGS = _upsert("listings", LISTING, is_watched="true")
 # Several orders name one customer: older data does not replace newer data.
-CUSTOMERS = _upsert("customers", CUSTOMER, is_old="excluded.modified_at < row.modified_at")
-PAYMENTS = _upsert("payments", PAYMENT)
+CUSTOMERS = _upsert(
+    "customers",
+    CUSTOMER,
+    is_old="excluded.modified_at < row.modified_at",
+    kept="modified_at",
+)
+PAYMENTS = _upsert("payments", PAYMENT, kept="order_id")
+# The order of a payment is known by its line, which may be stored before or after the payment.
+JOIN_PAYMENTS = """
+UPDATE payments SET order_id = line.order_id, updated_at = %(now)s FROM line_items AS line
+WHERE payments.account_id = %(account_id)s AND payments.order_id IS NULL
+  AND payments.line_item_id = ANY(%(line_item_ids)s) AND line.account_id = %(account_id)s
+  AND line.external_id = payments.line_item_id
+"""
+LINK_PAYMENTS = """
+UPDATE payments SET order_id = new.order_id, updated_at = %(now)s
+FROM jsonb_to_recordset(%(rows)s::jsonb) AS new(external_id text, order_id text)
+WHERE account_id = %(account_id)s AND payments.external_id = new.external_id
+  AND payments.order_id IS NULL
+"""
 
 UNREADABLE = """
 INSERT INTO unreadable_records AS row

@@ -844,6 +844,7 @@ CREATE TABLE line_items (
         ON DELETE CASCADE
 );
 CREATE INDEX line_items_sku ON line_items (user_id, sku);
+CREATE INDEX line_items_external ON line_items (account_id, external_id);
 COMMENT ON TABLE line_items IS 'Lines of an order.';
 COMMENT ON COLUMN line_items.quantity IS 'Pieces as ordered.';
 COMMENT ON COLUMN line_items.current_quantity IS 'Pieces after edits and returns, where the platform reports it; else null.';
@@ -947,8 +948,12 @@ CREATE TABLE payments (
     user_id text NOT NULL,
     platform text NOT NULL,
     order_id text,
+    line_item_id text,
     kind text NOT NULL,
     status text NOT NULL DEFAULT '',
+    reference_type text NOT NULL DEFAULT '',
+    reference_id text,
+    is_transfer boolean NOT NULL DEFAULT false,
     amount numeric NOT NULL,
     currency text NOT NULL,
     paid_at timestamptz NOT NULL,
@@ -957,7 +962,13 @@ CREATE TABLE payments (
     PRIMARY KEY (account_id, external_id)
 );
 CREATE INDEX payments_paid ON payments (user_id, paid_at DESC);
+CREATE INDEX payments_unjoined ON payments (account_id, line_item_id)
+    WHERE order_id IS NULL AND line_item_id IS NOT NULL;
 COMMENT ON TABLE payments IS 'Entries of the platform''s ledger: payments, fees, payouts.';
+COMMENT ON COLUMN payments.order_id IS 'The order that it is about, if that is known.';
+COMMENT ON COLUMN payments.line_item_id IS 'The line of an order that it is about; the order is found by it.';
+COMMENT ON COLUMN payments.reference_type IS 'What it is about, in the platform''s words, such as shop_payment.';
+COMMENT ON COLUMN payments.is_transfer IS 'A payout to the seller''s bank, or its return: leave it out of sums of income and fees.';
 COMMENT ON COLUMN payments.amount IS 'Positive if the seller receives it, negative if it is taken.';
 
 CREATE TABLE unreadable_records (

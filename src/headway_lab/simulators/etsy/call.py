@@ -12,6 +12,7 @@ ENDPOINTS = (
     ("receipt", re.compile(rf"{API}/shops/(?P<shop>\d+)/receipts/(?P<number>\d+)")),
     ("listings", re.compile(rf"{API}/shops/(?P<shop>\d+)/listings")),
     ("ledger", re.compile(rf"{API}/shops/(?P<shop>\d+)/payment-account/ledger-entries")),
+    ("payments", re.compile(rf"{API}/shops/(?P<shop>\d+)/payments")),
     ("shop", re.compile(rf"{API}/shops/(?P<shop>\d+)")),
     ("me", re.compile(rf"{API}/users/me")),
     ("owned", re.compile(rf"{API}/users/(?P<number>\d+)/shops")),
@@ -25,6 +26,7 @@ SCOPES = {
     "receipt": "transactions_r",
     "listings": "listings_r",
     "ledger": "transactions_r",
+    "payments": "transactions_r",
     "me": "shops_r",
 }
 # Requests with a form.
@@ -91,12 +93,17 @@ def _read(endpoint: str, params: Mapping[str, str]) -> tuple[dict[str, Any], str
         values[name] = value
     if endpoint == "ledger" and not {"min_created", "max_created"} <= values.keys():
         return {}, "min_created and max_created are required"
+    if endpoint == "payments" and "payment_ids" not in values:
+        return {}, "payment_ids is required"
     return values, ""
 
 
 def _value(endpoint: str, name: str, text: str) -> object:
     """Return a value of its type, or None if Etsy would not take it."""
     is_list = endpoint in {"receipts", "listings", "ledger"}
+    if (endpoint, name) == ("payments", "payment_ids"):
+        ids = [_number(part, 1, 2**62) for part in text.split(",")]
+        return None if None in ids else ids
     if name in NUMBERS.get(endpoint, ()):
         return _number(text, FIRST_S, 2**40)
     if name == "limit" and is_list:

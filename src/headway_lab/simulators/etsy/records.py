@@ -123,6 +123,9 @@ class Entry:
     balance: int
     at_s: int
     receipt_id: int | None
+    # What the entry names: a payment, one of its adjustments, a transaction, a listing, ...
+    reference: tuple[str, int]
+    payment_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,8 +332,64 @@ def entry_json(entry: Entry, owner: Owner) -> Json:
         "create_date": entry.at_s,
         "created_timestamp": entry.at_s,
         "ledger_type": entry.kind,
-        "reference_type": "receipt" if entry.receipt_id else "shop",
-        "reference_id": str(entry.receipt_id or owner.shop_id),
+        "reference_type": entry.reference[0],
+        "reference_id": str(entry.reference[1]),
         "parent_entry_id": 0,
+        "payment_adjustments": _adjustments_json(entry),
+    }
+
+
+def payment_json(receipt: Receipt, owner: Owner) -> Json:
+    """Return the payment of a receipt as Etsy shows it."""
+    sums = ("amount", "posted", "adjusted")
+    return {
+        "payment_id": payment_id(receipt),
+        "buyer_user_id": receipt.buyer.id,
+        "shop_id": owner.shop_id,
+        "receipt_id": receipt.id,
+        **{
+            f"{name}_{part}": owner.money(receipt.total)
+            for name in sums
+            for part in ("gross", "net")
+        },
+        **{f"{name}_fees": owner.money(0) for name in sums},
+        "currency": owner.currency,
+        "shop_currency": owner.currency,
+        "buyer_currency": owner.currency,
+        "status": "settled",
+        **{f"{name}_timestamp": receipt.created_s for name in ("create", "created")},
+        **{f"{name}_timestamp": receipt.updated_s for name in ("update", "updated")},
+        **dict.fromkeys(("shipping_user_id", "shipped_timestamp")),
+        **dict.fromkeys(("shipping_address_id", "billing_address_id"), receipt.buyer.id),
         "payment_adjustments": [],
     }
+
+
+def payment_id(receipt: Receipt) -> int:
+    """Return the id of the payment of a receipt, which is none of the receipt's numbers."""
+    return receipt.id + 700_000_000
+
+
+def _adjustments_json(entry: Entry) -> list[Json]:
+    name, number = entry.reference
+    if name != "payment_adjustment" or entry.payment_id is None:
+        return []
+    stamps = {f"{name}_timestamp": entry.at_s for name in ("create", "created")}
+    return [
+        {
+            "payment_adjustment_id": number,
+            "payment_id": entry.payment_id,
+            "status": "success",
+            "is_success": True,
+            "user_id": 1,
+            "reason_code": "other",
+            "total_adjustment_amount": -entry.amount,
+            "shop_total_adjustment_amount": -entry.amount,
+            "buyer_total_adjustment_amount": -entry.amount,
+            "total_fee_adjustment_amount": 0,
+            **stamps,
+            "update_timestamp": entry.at_s,
+            "updated_timestamp": entry.at_s,
+            "payment_adjustment_items": [],
+        }
+    ]

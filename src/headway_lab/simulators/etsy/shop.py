@@ -21,6 +21,8 @@ from headway_lab.simulators.etsy.records import (
     entry_json,
     listing_json,
     pack,
+    payment_id,
+    payment_json,
     receipt_json,
 )
 from headway_lab.simulators.etsy.truth import Rows, tables
@@ -99,15 +101,14 @@ class EtsyShop:
         insort(self._created, (at_s, receipt.id))
         insort(self._updated, (at_s, receipt.id))
         if is_paid:
-            self._violations("PAYMENT", receipt.total, at_s, receipt.id)
-            self._violations("transaction", -(receipt.price * 65 // 1000), at_s, receipt.id)
+            self._take_payment(receipt, at_s)
         return receipt.id
 
     def pay(self, receipt_id: int, at_s: int) -> None:
         """Pay an open order."""
         receipt = self.receipts[receipt_id]
         receipt.is_paid = True
-        self._violations("PAYMENT", receipt.total, at_s, receipt_id)
+        self._take_payment(receipt, at_s)
         self._touch(receipt, at_s, is_quiet=False)
 
     def ship(self, receipt_id: int, at_s: int, *, is_quiet: bool | None = None) -> None:
@@ -164,7 +165,7 @@ class EtsyShop:
             id=number, state=state, created_s=at_s, updated_s=at_s, **{**usual, **fields}
         )
         self._by_state.clear()
-        self._violations("listing", -20, at_s, None)
+        self._enter("listing", -20, at_s, ("listing", number))
         return number
 
     def edit_listing(self, listing_id: int, at_s: int, **fields: Any) -> None:  # noqa: ANN401
@@ -183,6 +184,11 @@ class EtsyShop:
         del self.listings[listing_id]
         self._packed.pop(listing_id, None)
         self._by_state.clear()
+
+    def pay_out(self, at_s: int) -> None:
+        """Transfer the balance to the seller's bank."""
+        balance = self.ledger[-1].balance if self.ledger else 0
+        self._enter("DISBURSE2", -balance, at_s, ("disbursement", next(self._numbers)))
 
     def truth(self) -> dict[str, Rows]:
         """Return the rows that a warehouse must hold of this shop."""
@@ -242,6 +248,12 @@ class EtsyShop:
         entries = self._entries[low:high][::-1]
         return len(entries), entries[params["offset"] :][: params["limit"]]
 
+    def find_payments(self, params: Mapping[str, Any]) -> Found:
+        """Return the payments with these ids."""
+        by_id = {payment_id(receipt): receipt for receipt in self.receipts.values()}
+        receipts = [by_id[number] for number in params["payment_ids"] if number in by_id]
+        return len(receipts), [pack(payment_json(receipt, self.owner)) for receipt in receipts]
+
     def catch_up(self, now_s: float) -> None:
         """Make the changes visible that are due."""
         while self._late and self._late[0][0] <= now_s:
@@ -275,9 +287,23 @@ class EtsyShop:
 
     def _repay(self, receipt: Receipt, amount: int, at_s: int, reason: str) -> None:
         receipt.repayments.append(Repayment(amount=amount, at_s=at_s, reason=reason))
-        self._violations("REFUND", -amount, at_s, receipt.id)
+        self._enter("REFUND", -amount, at_s, ("payment_adjustment", next(self._numbers)), receipt)
 
-    def _violations(self, kind: str, amount: int, at_s: int, receipt_id: int | None) -> None:
+    def _take_payment(self, receipt: Receipt, at_s: int) -> None:
+        number = payment_id(receipt)
+        self._enter("PAYMENT", receipt.total, at_s, ("shop_payment", number), receipt)
+        for position in receipt.positions:
+            fee = position.price * position.quantity * 65 // 1000
+            self._enter("transaction", -fee, at_s, ("transaction", position.id), receipt)
+
+    def _enter(
+        self,
+        kind: str,
+        amount: int,
+        at_s: int,
+        reference: tuple[str, int],
+        receipt: Receipt | None = None,
+    ) -> None:
         balance = (self.ledger[-1].balance if self.ledger else 0) + amount
         entry = Entry(
             id=next(self._numbers),
@@ -285,7 +311,9 @@ class EtsyShop:
             amount=amount,
             balance=balance,
             at_s=at_s,
-            receipt_id=receipt_id,
+            receipt_id=None if receipt is None else receipt.id,
+            reference=reference,
+            payment_id=None if receipt is None else payment_id(receipt),
         )
         place = bisect_right(self._entry_times, at_s)
         self.ledger.insert(place, entry)

@@ -191,6 +191,7 @@ class EtsySimulator:
             "receipts": shop.find_receipts,
             "listings": shop.find_listings,
             "ledger": shop.find_entries,
+            "payments": shop.find_payments,
         }
         count, rows = find[call.endpoint](call.params)
         return _json(b'{"count":%d,"results":[%b]}' % (count, b",".join(rows)))
@@ -291,6 +292,11 @@ class EtsySimulator:
         """Refund money; see EtsyShop.refund."""
         with self._lock:
             self._shops[shop_id].refund(receipt_id, self._now_s(), **fields)
+
+    def pay_out(self, shop_id: int) -> None:
+        """Transfer what the shop earned to the seller's bank."""
+        with self._lock:
+            self._shops[shop_id].pay_out(self._now_s())
 
     def add_listing(self, shop_id: int, **fields: Any) -> int:  # noqa: ANN401
         """Add a listing; see EtsyShop.add_listing."""

@@ -134,4 +134,7 @@ def _payment(entry: Entry, owner: Owner) -> dict[str, Any]:
         "amount": owner.exact(entry.amount),
         "currency": owner.currency,
         "paid_at": instant(entry.at_s),
+        "reference_type": entry.reference[0],
+        "reference_id": str(entry.reference[1]),
+        "is_transfer": entry.kind.startswith("DISBURSE"),
     }
