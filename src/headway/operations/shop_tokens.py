@@ -10,14 +10,17 @@ from headway.store.accounts.credentials import Credentials
 
 def keep_tokens(app: App, account: ConnectedShop, access: str, refresh: str | None) -> None:
     """Store the tokens that a person entered, encrypted."""
-    life = platform_role(account.platform).tokens.life
+    entry = platform_role(account.platform).tokens
+    expires_at = entry.read_expiry(access)
+    if expires_at is None and entry.life is not None:
+        expires_at = app.clock.now() + entry.life
     store_tokens(
         Credentials(app.pool),
         shared_vault(app.settings),
         token_key_of(app.settings, account.platform, account.shop),
         clock=app.clock,
         access=access,
-        expires_at=None if life is None else app.clock.now() + life,
+        expires_at=expires_at,
         refresh=refresh,
     )
 

@@ -208,14 +208,15 @@ class TokenEntry:
 
     `refresh_required` says why a refresh token must be entered, `refresh_refused` why it must not.
     `check_app` gets the settings and whether there is a refresh token; it raises ConfigError if
-    the tokens need an app that is not in the settings. The access token expires after `life`, if
-    that is known.
+    the tokens need an app that is not in the settings. The access token expires when `read_expiry`
+    finds it in the token, else after `life`, if that is known.
     """
 
     refresh_required: str = ""
     refresh_refused: str = ""
     check_app: Callable[[Any, bool], None] = lambda *_: None
     life: timedelta | None = None
+    read_expiry: Callable[[str], datetime | None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """Orders at Etsy: what changed, and once a day again what is recent.
 
 Not by offset over rows that shift: each page begins at the newest second that the one before
-showed, so a row can only move ahead of the walk. Only rows of one same second go by offset. Etsy
+showed, so a row can only move ahead of the walk. Only rows of one same second go by offset, and all
+rows if Etsy ignores the order that was asked for, which shows if the stamps of a page fall. Etsy
 does not always move `last_modified` when an order is cancelled, refunded or gets a ship date; so
 what is recent is read again every day, whatever its stamp, and what stays open longer, every week.
 """
@@ -9,6 +10,7 @@ what is recent is read again every day, whatever its stamp, and what stays open 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from headway.core.accounts.jobs import DataKind
@@ -96,8 +98,9 @@ class ReceiptsWalk(ListWalk):
             return probed
         size, run = taken(run, page)
         newest_s = max([run["newest_s"], *map(seconds, page.stamps)])
-        run = {**run, "newest_s": newest_s}
-        if is_torn(run["tail"], _staying(page, run["from_s"])):
+        is_unsorted = run.get("is_unsorted", False) or _falls(page)
+        run = {**run, "newest_s": newest_s, "is_unsorted": is_unsorted}
+        if is_torn(run["tail"], page.ids if is_unsorted else _staying(page, run["from_s"])):
             moved = {**run, **step_back(run["offset"], run["tail"])}
         elif not has_more(page, run["offset"], size):
             return self._end_phase({**cursor, RUN: run}, seconds(now))
@@ -113,7 +116,8 @@ class ReceiptsWalk(ListWalk):
         else:
             from_s = began_s - self.recent_s
         from_s = max(from_s, OLDEST_S)
-        return {"from_s": from_s, "newest_s": from_s, "offset": 0, "tail": []}
+        fresh = {"from_s": from_s, "newest_s": from_s, "is_unsorted": False}
+        return {**fresh, "offset": 0, "tail": []}
 
     def _end_phase(self, cursor: Cursor, now_s: int) -> PageStep:
         run = cursor[RUN]
@@ -138,9 +142,20 @@ def _staying(page: Page, second: int) -> Sequence[str]:
     return [id_ for id_, stamp in pairs if seconds(stamp) == second]
 
 
+def _falls(page: Page) -> bool:
+    """Return True if the stamps of a page fall more often than they rise.
+
+    A row that changes while the page is made may be out of place, one of many.
+    """
+    pairs = list(pairwise(map(seconds, page.stamps)))
+    return sum(later < earlier for earlier, later in pairs) > sum(
+        later > earlier for earlier, later in pairs
+    )
+
+
 def _follow(run: Mapping[str, Any], page: Page) -> Mapping[str, Any]:
     """Go on at the newest second of the page, or by offset while all its rows share one."""
     newest_s = max(map(seconds, page.stamps), default=run["from_s"])
-    if newest_s > run["from_s"]:
+    if newest_s > run["from_s"] and not run["is_unsorted"]:
         return {"from_s": newest_s, "offset": 0, "tail": []}
     return step_on(run["offset"], page.ids)

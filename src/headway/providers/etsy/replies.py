@@ -13,9 +13,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from html import unescape
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AliasChoices, BeforeValidator, Field, TypeAdapter, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    model_validator,
+)
 
 from headway.core.accounts.pagination import Page
 from headway.core.accounts.warehouse import (
@@ -69,6 +77,9 @@ NUMBER_ID_TEXT = re.compile(r"[1-9][0-9]{0,19}")
 # Kinds of entries that move money to the seller's bank, or back: DISBURSE, DISBURSE2, ...
 TRANSFER = "DISBURSE"
 SECOND = TypeAdapter(Second)
+# Etsy writes texts with HTML entities, such as O&#39;Connell.
+EtsyText = Annotated[OptionalText, AfterValidator(unescape)]
+EtsyLenientText = Annotated[LenientText, AfterValidator(unescape)]
 MinorUnits = Annotated[int, Field(strict=True, ge=-AMOUNT_MAX, le=AMOUNT_MAX)]
 Part = TypeVar("Part", LineItem, Shipment)
 
@@ -102,8 +113,8 @@ class EtsyTransaction(ReplyModel):
     transaction_id: NumberId
     quantity: Count
     price: EtsyMoney
-    sku: OptionalText = ""
-    title: OptionalText = ""
+    sku: EtsyText = ""
+    title: EtsyText = ""
     listing_id: OptionalNumberId = None
 
 
@@ -111,8 +122,8 @@ class EtsyShipment(ReplyModel):
     """A parcel of a receipt; it may not have an id yet."""
 
     receipt_shipping_id: OptionalNumberId = None
-    carrier_name: OptionalText = ""
-    tracking_code: OptionalText = ""
+    carrier_name: EtsyText = ""
+    tracking_code: EtsyText = ""
     shipment_notification_timestamp: Second | None = None
 
 
@@ -122,7 +133,7 @@ class EtsyRefund(ReplyModel):
     amount: EtsyMoney
     created_timestamp: Second
     status: OptionalText = ""
-    reason: OptionalText = ""
+    reason: EtsyText = ""
 
 
 class EtsyReceipt(ReplyModel):
@@ -141,8 +152,8 @@ class EtsyReceipt(ReplyModel):
     total_vat_cost: EtsyMoney | None = None
     discount_amt: EtsyMoney | None = None
     buyer_user_id: OptionalNumberId = None
-    name: LenientText = ""
-    buyer_email: LenientText = ""
+    name: EtsyLenientText = ""
+    buyer_email: EtsyLenientText = ""
     country_iso: LenientText = ""
     transactions: list[EtsyTransaction] | None = None
     shipments: list[EtsyShipment] | None = None
@@ -161,8 +172,9 @@ class EtsyListing(ReplyModel):
 
     listing_id: NumberId
     state: Text
-    title: OptionalText = ""
-    sku: Annotated[OptionalText, BeforeValidator(_first)] = Field("", validation_alias="skus")
+    title: EtsyText = ""
+    # A listing with variations has several; the table has room for one.
+    sku: Annotated[EtsyText, BeforeValidator(_first)] = Field("", validation_alias="skus")
     price: EtsyMoney | None = None
     quantity: Count
     updated_at: Second = Field(validation_alias=UPDATED)
@@ -213,7 +225,7 @@ class EtsyUser(ReplyModel):
 class EtsyShop(ReplyModel):
     """A shop, by its name."""
 
-    shop_name: LenientText = ""
+    shop_name: EtsyLenientText = ""
 
 
 def read_receipts(body: bytes, *, sort_on: str, now: datetime) -> Page:

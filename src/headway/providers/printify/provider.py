@@ -1,10 +1,12 @@
 """The record of Printify: a platform with a limit per account."""
 
-from datetime import timedelta
+import json
+from base64 import urlsafe_b64decode
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
 
-from pydantic import SecretStr
+from pydantic import SecretStr, TypeAdapter
 
 from headway.core.accounts.jobs import Account, DataKind
 from headway.core.catalog.listings import LimitKey
@@ -21,10 +23,12 @@ from headway.providers.provider import (
     TokenEntry,
     WebhookRole,
 )
+from headway.providers.reply_fields import Second
 from headway.providers.shops import shop_number
 from headway.providers.tokens import token_key
 
 NAME = "printify"
+SECOND = TypeAdapter(Second)
 PREFIX = f"{NAME}:"
 
 
@@ -53,6 +57,16 @@ def _webhook_secret(settings: PrintifySettings) -> str:
     return settings.printify_webhook_secret.get_secret_value()
 
 
+def jwt_expiry(token: str) -> datetime | None:
+    """Return when a JSON web token expires, by its own words; None if it is no such token."""
+    try:
+        payload = token.split(".")[1]
+        claims = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        return SECOND.validate_python(int(claims["exp"]))
+    except (LookupError, TypeError, ValueError, RecursionError):
+        return None
+
+
 PRINTIFY = Provider(
     name=NAME,
     title="Printify",
@@ -72,10 +86,11 @@ PRINTIFY = Provider(
         own_limit=_own_limit,
         has_owners=True,
         counts_errors=True,
-        # A personal token is valid for a year; when it was made is unknown, so it may end earlier.
+        # A personal token is valid for a year; most say themselves when they end.
         tokens=TokenEntry(
             refresh_refused="a personal token of Printify lives a year and is not refreshed",
             life=timedelta(days=365),
+            read_expiry=jwt_expiry,
         ),
         webhooks=WebhookRole(
             setting="HEADWAY_PRINTIFY_WEBHOOK_SECRET",

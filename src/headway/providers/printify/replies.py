@@ -10,9 +10,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AliasPath, Field, TypeAdapter
+from pydantic import AfterValidator, AliasPath, Field, TypeAdapter
 
 from headway.core.accounts.pagination import Page
 from headway.core.accounts.warehouse import (
@@ -46,13 +46,18 @@ PROVIDER = "printify"
 CURRENCY = "USD"
 # Nothing happens to these any more. A fulfilled order is closed once all its parcels are delivered,
 # or DELIVERY_DAYS after it was fulfilled: not every carrier reports. Any other status is open.
-CLOSED = frozenset({"canceled", "unfulfillable"})
+CANCELED, SPELLINGS = "canceled", {"cancelled": "canceled"}
+CLOSED = frozenset({CANCELED, "unfulfillable"})
 FULFILLED = "fulfilled"
 DELIVERY_DAYS = timedelta(days=30)
 
 IDENTIFIER = TypeAdapter(Identifier)
 INSTANT = TypeAdapter(LenientInstant)
 N = TypeVar("N", Customer, ShopListing)
+
+
+def _one_spelling(status: str) -> str:
+    return SPELLINGS.get(status, status)
 
 
 def _at(part: str, name: str, default: str | None = "") -> Any:  # noqa: ANN401 - a field
@@ -85,7 +90,7 @@ class PrintifyOrder(ReplyModel):
     """A row of the list of orders."""
 
     id: Identifier
-    status: Identifier
+    status: Annotated[Identifier, AfterValidator(_one_spelling)]
     created_at: UtcInstant
     fulfilled_at: LenientInstant = None
     total_price: Cents
@@ -111,6 +116,7 @@ class PrintifyVariant(ReplyModel):
     sku: Label = ""
     title: Label = ""
     price: Cents
+    is_available: Any = None
 
 
 class PrintifyProduct(ReplyModel):
@@ -125,19 +131,24 @@ class PrintifyProduct(ReplyModel):
 
 
 class PrintifyEnvelope(ReplyModel):
-    """The outer layer of a page; the walk relies on its numbers."""
+    """The outer layer of a page; what it leaves out is told from the rows."""
 
-    total: Count
-    current_page: Count
-    last_page: Count
+    total: Count | None = None
+    current_page: Count | None = None
+    last_page: Count | None = None
     per_page: Any = None
     data: list[Any]
 
-    @property
-    def next(self) -> str | None:
-        """The number of the next page, if there is one."""
-        is_last = self.current_page >= self.last_page or not self.data
-        return None if is_last else str(self.current_page + 1)
+    def next_page(self, limit: int) -> str | None:
+        """Return the number of the next page, if there is one; a page that is full may not be last.
+
+        The walk counts pages itself: the number only says that there is one.
+        """
+        if self.current_page is None or self.last_page is None:
+            is_last = len(self.data) < limit
+        else:
+            is_last = self.current_page >= self.last_page or not self.data
+        return None if is_last else str((self.current_page or 0) + 1)
 
 
 class PrintifyShopRow(ReplyModel):
@@ -165,7 +176,7 @@ def read_orders(body: bytes, *, limit: int, now: datetime) -> Page:
         ids=_ids(envelope.data),
         stamps=tuple(stamp for stamp in stamps if stamp is not None),
         total=envelope.total,
-        next=envelope.next,
+        next=envelope.next_page(limit),
     )
 
 
@@ -186,7 +197,7 @@ def read_products(body: bytes, *, limit: int) -> Page:
         records=Records(listings=_first_of_each(listings), unreadable=bad),
         ids=_ids(envelope.data),
         total=envelope.total,
-        next=envelope.next,
+        next=envelope.next_page(limit),
     )
 
 
@@ -255,15 +266,16 @@ def _order(fields: Any, now: datetime) -> tuple[Order, Customer | None]:  # noqa
 def _listings(fields: Any) -> tuple[ShopListing, ...]:  # noqa: ANN401 - JSON
     """Read the variants of a product that are on offer.
 
-    State is `locked` while the product is being published, else `visible` or `hidden`.
+    State is `unavailable` if the print provider does not have the variant now, else `visible`, or
+    `locked` while the product is being published, or `hidden`. A visible one may be locked as well.
     """
     product = PrintifyProduct.model_validate(fields)
-    visibility = "visible" if product.visible else "hidden"
+    state = "visible" if product.visible else "locked" if product.is_locked else "hidden"
     variants = [row for row in product.variants if row.get("is_enabled")]
     return tuple(
         ShopListing(
             external_id=f"{product.id}:{variant.id}",
-            state="locked" if product.is_locked else visibility,
+            state="unavailable" if variant.is_available is False else state,
             sku=variant.sku,
             title=" - ".join(part for part in (product.title, variant.title) if part),
             price=variant.price,

@@ -903,6 +903,7 @@ CREATE TABLE listings (
 CREATE INDEX listings_checked ON listings (account_id, checked_at) WHERE state <> 'removed';
 CREATE INDEX listings_sku ON listings (user_id, sku);
 COMMENT ON TABLE listings IS 'What a seller offers on a platform, as pulled from it.';
+COMMENT ON COLUMN listings.sku IS 'The first, if the platform shows several for one listing.';
 COMMENT ON COLUMN listings.state IS
     'The platform''s word, or removed once two complete pulls did not contain it.';
 

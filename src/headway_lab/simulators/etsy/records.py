@@ -157,6 +157,12 @@ def pack(record: Mapping[str, Any]) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode()
 
 
+def shown(text: str) -> str:
+    """Return a text as Etsy's replies show it: with HTML entities."""
+    entities = {"&": "&amp;", "'": "&#39;", '"': "&quot;"}
+    return "".join(entities.get(char, char) for char in text)
+
+
 def receipt_json(receipt: Receipt, owner: Owner) -> Json:
     """Return a receipt as Etsy shows it."""
     buyer, money = receipt.buyer, owner.money
@@ -238,8 +244,8 @@ def _position_json(position: Position, receipt: Receipt, owner: Owner) -> Json:
     size = {"property_id": 100, "value_id": 7, "question_id": None}
     return {
         "transaction_id": position.id,
-        "title": position.title,
-        "description": f"{position.title}, made by hand",
+        "title": shown(position.title),
+        "description": f"{shown(position.title)}, made by hand",
         "seller_user_id": owner.user_id,
         "buyer_user_id": receipt.buyer.id,
         "create_timestamp": receipt.created_s,
@@ -294,8 +300,8 @@ def listing_json(listing: EtsyListing, owner: Owner) -> Json:
         "listing_id": listing.id,
         "user_id": owner.user_id,
         "shop_id": owner.shop_id,
-        "title": listing.title,
-        "description": f"{listing.title}, made by hand",
+        "title": shown(listing.title),
+        "description": f"{shown(listing.title)}, made by hand",
         "state": listing.state,
         **stamps,
         "quantity": listing.quantity,

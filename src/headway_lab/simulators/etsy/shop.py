@@ -68,6 +68,8 @@ class EtsyShop:
         # come in another order with each request, so that pages repeat some rows and omit others.
         self.empty_states: set[str] = set()
         self.has_loose_order = False
+        # A server that ignores `sort_order` shows the newest first.
+        self.ignores_sort_order = False
 
     # What happens in the shop.
 
@@ -156,7 +158,7 @@ class EtsyShop:
         """Put something on offer; return its id."""
         number = next(self._numbers)
         usual = {
-            "title": f"Mug no. {number}",
+            "title": f"Potter's mug & saucer no. {number}",
             "sku": f"MUG-{number}",
             "price": self._generator.randrange(500, 9000),
             "quantity": self._generator.randrange(1, 50),
@@ -218,7 +220,8 @@ class EtsyShop:
             index, low, high = fit, 0, len(fit)
         count = max(0, high - low)
         start, stop = params["offset"], params["offset"] + params["limit"]
-        if params.get("sort_order", "desc") in {"asc", "ascending", "up"}:
+        is_ascending = params.get("sort_order", "desc") in {"asc", "ascending", "up"}
+        if is_ascending and not self.ignores_sort_order:
             page = index[low + start : min(low + stop, high)]
         else:
             page = index[max(low, high - stop) : max(low, high - start)][::-1]

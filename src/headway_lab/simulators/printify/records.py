@@ -45,6 +45,7 @@ class PrintVariant:
     price: int
     cost: int
     is_enabled: bool = True
+    is_available: bool = True
 
     def shown(self) -> dict[str, Any]:
         """Return the variant as replies show it."""
@@ -57,7 +58,7 @@ class PrintVariant:
             "grams": 180,
             "is_enabled": self.is_enabled,
             "is_default": False,
-            "is_available": True,
+            "is_available": self.is_available,
             "options": [],
         }
 

@@ -205,6 +205,7 @@ class SimulatedPrintifyShop:
                 price=price + 100 * place,
                 cost=price // 2,
                 is_enabled=place == 0 or self._generator.random() < 0.8,  # noqa: PLR2004 - most are
+                is_available=place != 1 or price % 3 != 0,
             )
             for place, size in enumerate(SIZES)
         )
@@ -320,13 +321,15 @@ def _buyer_truth(order: PrintOrder) -> dict[str, Any]:
 
 
 def _listing_truth(product: PrintProduct) -> dict[Any, dict[str, Any]]:
-    state = "visible" if product.visible else "hidden"
+    state = "locked" if product.is_locked else "hidden"
     return {
         f"{product.id}:{variant.id}": {
             "external_id": f"{product.id}:{variant.id}",
             "sku": variant.sku,
             "title": f"{product.title} - {variant.title}",
-            "state": "locked" if product.is_locked else state,
+            "state": (
+                ("visible" if product.visible else state) if variant.is_available else "unavailable"
+            ),
             "price": _dollars(variant.price),
             "currency": "USD",
             "quantity": None,
