@@ -194,9 +194,7 @@ def test_a_request_bears_the_token_the_version_and_one_connection(
     assert headers["connection"] == "close"
 
 
-def test_a_name_that_two_locations_bear_names_neither(
-    script: Script, shop: ShopifyStorefront
-) -> None:
+def test_a_name_of_two_locations_names_neither(script: Script, shop: ShopifyStorefront) -> None:
     names = ["Dallas", "Miami", "Dallas"]
     nodes = [{"id": gid("Location", at), "name": name} for at, name in enumerate(names)]
     script.answer({"locations": page(*nodes)})
@@ -287,8 +285,8 @@ def test_an_error_that_names_nobody_splits_a_shipment_and_refuses_a_single_one(
         script.answer({"inventorySetQuantities": errors(("INVALID_REASON", field))})
         assert verdicts(shop.set_stock([stock(1), stock(2)], key="k")) == ["again", "again"]
         script.answer({"inventorySetQuantities": errors(("INVALID_REASON", field))})
+        reason = f"{'input.quantities.99: ' * ('99' in (field or ()))}says INVALID_REASON"
         [alone] = shop.set_stock([stock(1)], key="k")
-        reason = f"{'input.quantities.99: ' if '99' in (field or ()) else ''}says INVALID_REASON"
         assert alone == WriteResult(verdict=WriteVerdict.REFUSED, reason=reason)
 
 
@@ -315,15 +313,14 @@ def test_an_activation_reports_when_another_quantity_was_kept(
         level = {"quantities": [{"name": "available", "quantity": quantity}]}
         script.answer({"inventoryActivate": {"inventoryLevel": level, "userErrors": []}})
         assert shop.activate(stock(1), key="k").verdict is verdict
-    for message, field, verdict in (
-        ("The item is already active at the location.", ["available"], WriteVerdict.STALE),
+    for reason, field, verdict in (
+        ("available: The item is already active at it.", ["available"], WriteVerdict.STALE),
         ("The inventory item could not be found.", ["inventoryItemId"], WriteVerdict.UNKNOWN),
         ("The location could not be found.", ["locationId"], WriteVerdict.REFUSED),
         ("No.", None, WriteVerdict.REFUSED),
     ):
-        fault = {"field": field, "message": message}
+        fault = {"field": field, "message": reason.removeprefix("available: ")}
         script.answer({"inventoryActivate": {"inventoryLevel": None, "userErrors": [fault]}})
-        reason = f"available: {message}" if field == ["available"] else message
         assert shop.activate(stock(1), key="k") == WriteResult(verdict=verdict, reason=reason)
 
 
@@ -350,9 +347,9 @@ def test_a_product_that_is_gone_is_gone_for_all_its_variants(
 def test_statuses_are_answered_one_by_one_also_without_a_code(
     script: Script, shop: ShopifyStorefront
 ) -> None:
-    gone = {"userErrors": [{"field": ["id"], "message": "Product does not exist"}]}
-    bad = {"userErrors": [{"field": ["status"], "message": "Is\n not\tallowed" + "!" * 900}]}
-    script.answer({"s0": {"userErrors": []}, "s1": gone, "s2": bad})
+    gone = [{"field": ["id"], "message": "Product does not exist"}]
+    bad = [{"field": ["status"], "message": "Is\n not\tallowed" + "!" * 900}]
+    script.answer({f"s{at}": {"userErrors": own} for at, own in enumerate(([], gone, bad))})
     results = shop.set_status([status(1), status(2), status(3)])
     assert verdicts(results) == ["done", "unknown", "refused"]
     assert results[2].reason.startswith("status: Is not allowed!")
