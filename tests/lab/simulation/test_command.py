@@ -26,7 +26,7 @@ KEYS = {
     "rescued", "real_seconds",
 }  # fmt: skip
 OURS = {
-    "alerts", "auth_calls", "calls_by_hour", "eta_within_headway", "faults_injected",
+    "alerts", "auth_calls", "calls_by_hour", "culprits", "eta_within_headway", "faults_injected",
     "laws_not_in_play", "permitted_seats_per_min",
     "push_p50_s", "push_p95_s", "shop_calls", "shop_points", "shop_refusals",
     "simulated_seconds_per_real_second", "staleness_bound_min", "staleness_by_hour",
