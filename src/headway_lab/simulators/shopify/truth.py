@@ -104,6 +104,10 @@ def _payment(order: SoldOrder, move: Move, currency: str) -> Row:
         "amount": move.amount * sign if sign else Decimal(0),
         "currency": currency,
         "paid_at": move.at,
+        "line_item_id": None,
+        "reference_type": "",
+        "reference_id": None,
+        "is_transfer": False,
     }
 
 
