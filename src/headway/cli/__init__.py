@@ -32,7 +32,10 @@ COMMANDS = {
         "Do the work of many machines: one of any number of workers, until Ctrl-C or SIGTERM.",
     ),
     "api": ("headway.cli.api", "Serve the API and the page alone, until Ctrl-C."),
-    "status": ("headway.cli.status", "Show the next call, the budget and how fresh the shop is."),
+    "status": (
+        "headway.cli.status",
+        "Show the next call, the budget, how fresh the shop is, and what is wrong.",
+    ),
     "parts": ("headway.cli.parts", "List parts, or find them by a piece of their text."),
     "history": (
         "headway.cli.parts",

@@ -59,11 +59,6 @@ def test_a_hold_ends_if_five_walks_agree_and_keeps_what_only_the_last_ones_miss(
     assert partly.held_reason
 
 
-def test_a_person_ends_a_hold() -> None:
-    accepted = RemovalEvidence(walks=WALKS[-2:], known=100, missing=90, is_accepted=True)
-    assert decide_removal(accepted) == RemovalDecision(since=WALKS[-2])
-
-
 def test_walks_count_if_they_are_hours_apart() -> None:
     first = counted_walks((), NOW)
     assert first == (NOW,)

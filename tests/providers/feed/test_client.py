@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -303,7 +304,8 @@ def test_a_list_above_the_size_limit_is_refused(make_setup: Opener, server: List
 def test_a_refusal_is_the_error_that_its_status_means(
     make_setup: Opener, server: ListServer, status: int, kind: type[ProviderError]
 ) -> None:
-    server.status, server.has_etag, server.body = status, False, TOKEN.encode()
+    server.status, server.has_etag = status, False
+    server.body = json.dumps({"error": TOKEN}).encode()
     server.headers["Retry-After"] = "7"
     with pytest.raises(kind) as raised:
         refresh(make_setup().open())

@@ -3,7 +3,7 @@
 Platforms repeat and omit rows, and serve lists empty for hours. A walk counts only if it read as
 many different rows as the platform reports. A listing is removed if two complete walks, hours
 apart, did not show it. If most listings are missing, or all of a list, the removal is held: it
-takes five walks, or a person.
+takes five walks.
 """
 
 from base64 import b64decode, b64encode
@@ -35,7 +35,6 @@ class RemovalEvidence:
     missing: int = 0
     emptied: int = 0
     confirmed: int = 0
-    is_accepted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +63,7 @@ def decide_removal(evidence: RemovalEvidence) -> RemovalDecision:
         reason = f"a list that had {evidence.emptied} listings is empty"
     elif missing > MASS_MIN and missing > MASS_SHARE * known:
         reason = f"{missing} of {known} listings are missing at once"
-    if not reason or evidence.is_accepted:
+    if not reason:
         return RemovalDecision(since=walks[-WALKS_MIN])
     is_proven = len(walks) >= WALKS_HELD and evidence.confirmed > 0
     held_reason = f"{reason}; they are removed once five complete walks agree"

@@ -214,8 +214,8 @@ def _write_removed(
     connection: Connection[Any], owner: Values, begun_at: datetime, empty_lists: Sequence[str]
 ) -> None:
     """Record a complete walk of the listings; remove those that it proves to be gone."""
-    walks, is_accepted = connection.execute(sql.WALKS, owner).fetchone() or ((), False)
-    walks = counted_walks(walks, begun_at)
+    (earlier,) = connection.execute(sql.WALKS, owner).fetchone() or ((),)
+    walks = counted_walks(earlier, begun_at)
     # The worker that began a run and the one that read a listing may have different clocks.
     instants = {"since": walks[-WALKS_MIN:][0], "first": walks[0], "newest": begun_at}
     bounds = {name: instant - CLOCKS_APART_MAX for name, instant in instants.items()}
@@ -229,7 +229,6 @@ def _write_removed(
         missing=missing,
         emptied=emptied if shown else missing,
         confirmed=confirmed,
-        is_accepted=is_accepted,
     )
     decision = decide_removal(evidence)
     if decision.since is not None:

@@ -212,7 +212,7 @@ UPDATE listings SET state = 'removed', updated_at = %(now)s
 WHERE account_id = %(account_id)s AND checked_at < %(since)s AND state <> 'removed'
 """
 WALKS = """
-SELECT walks, is_accepted FROM listing_walks WHERE account_id = %(account_id)s FOR UPDATE
+SELECT walks FROM listing_walks WHERE account_id = %(account_id)s FOR UPDATE
 """
 MISSING = """
 SELECT count(*), count(*) FILTER (WHERE checked_at < %(since)s),
@@ -221,7 +221,6 @@ SELECT count(*), count(*) FILTER (WHERE checked_at < %(since)s),
   count(*) FILTER (WHERE checked_at >= %(newest)s)
 FROM listings WHERE account_id = %(account_id)s AND state <> 'removed'
 """
-# A person's decision is about what was missing then: it ends with the hold.
 SAVE_WALKS = """
 INSERT INTO listing_walks AS row
   (account_id, user_id, walks, known, missing, held_reason, held_since, updated_at)
@@ -231,7 +230,6 @@ ON CONFLICT (account_id) DO UPDATE SET walks = excluded.walks, known = excluded.
   missing = excluded.missing, held_reason = excluded.held_reason,
   held_since = CASE WHEN excluded.held_reason IS NULL THEN NULL
     ELSE coalesce(row.held_since, excluded.held_since) END,
-  is_accepted = row.is_accepted AND excluded.held_reason IS NOT NULL,
   updated_at = excluded.updated_at
 """
 HORIZON = """

@@ -915,7 +915,6 @@ CREATE TABLE listing_walks (
     missing integer NOT NULL DEFAULT 0,
     held_reason text,
     held_since timestamptz,
-    is_accepted boolean NOT NULL DEFAULT false,
     updated_at timestamptz NOT NULL,
     CHECK ((held_reason IS NULL) = (held_since IS NULL))
 );
@@ -926,7 +925,6 @@ COMMENT ON COLUMN listing_walks.walks IS 'When the last complete pulls began, ho
 COMMENT ON COLUMN listing_walks.known IS 'Listings that were not removed at the last pull.';
 COMMENT ON COLUMN listing_walks.missing IS 'Of these, how many the last two pulls did not contain.';
 COMMENT ON COLUMN listing_walks.held_reason IS 'Why they are not removed yet, in words.';
-COMMENT ON COLUMN listing_walks.is_accepted IS 'A person confirmed that the missing listings are removed.';
 
 CREATE TABLE customers (
     account_id uuid NOT NULL REFERENCES connected_accounts (id) ON DELETE CASCADE,

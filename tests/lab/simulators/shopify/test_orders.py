@@ -319,8 +319,9 @@ def test_a_code_from_the_consent_page_is_good_for_one_token(shop: Any, expiring:
 
     def ask() -> tuple[int, Any]:
         path = f"/{shop.domain}/admin/oauth/access_token"
-        kind = {"Content-Type": "application/x-www-form-urlencoded"}
-        reply = shop.simulator.handle("POST", path, kind, urlencode(form).encode())
+        kind = "application/x-www-form-urlencoded"
+        headers = {"Content-Type": kind, "Accept": "application/json"}
+        reply = shop.simulator.handle("POST", path, headers, urlencode(form).encode())
         return reply.status, json.loads(reply.body)
 
     status, body = ask()

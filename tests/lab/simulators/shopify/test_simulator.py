@@ -60,7 +60,8 @@ def refresh(shop: Any, *, as_json: bool = False, **more: str) -> tuple[int, dict
     body = json.dumps(form) if as_json else urlencode(form)
     kind = "application/json" if as_json else "application/x-www-form-urlencoded"
     path = f"/{shop.domain}/admin/oauth/access_token"
-    reply = shop.simulator.handle("POST", path, {"Content-Type": kind}, body.encode())
+    headers = {"Content-Type": kind, "Accept": "application/json"}
+    reply = shop.simulator.handle("POST", path, headers, body.encode())
     return reply.status, json.loads(reply.body)
 
 
@@ -163,7 +164,9 @@ def test_tokens_rotate_and_a_used_refresh_token_is_invalid(shop: Any, as_json: b
 
 
 def test_an_unknown_app_gets_no_token_and_spends_no_points(shop: Any) -> None:
-    assert refresh(shop, client_secret="guess")[0] == 401
+    assert refresh(shop, client_secret="guess") == (400, {"error": "invalid_request"})
+    unknown = (400, {"error": "application_cannot_be_found"})
+    assert refresh(shop, client_id="guess") == unknown
     assert refresh(shop, grant_type="password")[0] == 400
     assert refresh(shop)[0] == 200
 
