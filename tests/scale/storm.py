@@ -40,6 +40,12 @@ HELD = (
 )
 
 
+def expire_leases_of(deployment: Deployment, *killed: str) -> None:
+    """Expire the leases of these workers, named as `host:process`."""
+    for statement in HELD:
+        deployment.do(statement, f"^({'|'.join(killed)})(:|$)")
+
+
 @dataclass(kw_only=True)
 class Storm:
     """Kills, sales and price changes of each second, as the seed decides."""
@@ -130,8 +136,8 @@ class Storm:
     def _expire_killed(self) -> None:
         now_s = CLOCK.monotonic()
         dead = [name for died_s, name in self._killed if died_s < now_s - STRAGGLE_S]
-        for statement in HELD if dead else ():
-            self.deployment.do(statement, f"^({'|'.join(dead)})(:|$)")
+        if dead:
+            expire_leases_of(self.deployment, *dead)
 
     def figures(self) -> str:
         """Return the numbers of kills, changes and calls in one line."""

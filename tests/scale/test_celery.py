@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from decimal import Decimal
 from urllib.request import urlopen
 
 from tests.scale.deployment import Deployment
+from tests.scale.storm import expire_leases_of
 from tests.scale.workers import PATIENCE_S, ProcessGroup
 
 from headway.app.dispatch import dispatch_rule, new_tick_loop
@@ -89,9 +91,10 @@ def test_a_worker_that_is_killed_is_replaced_by_the_others_its_tick_too(
     celery_group.until_output("push: ")
     celery_group.start("worker")
     first.kill()
+    assert first.wait(PATIENCE_S) == -signal.SIGKILL
+    expire_leases_of(deployment, f"{platform.node()}:{first.pid}")
     celery_group.until(lambda: shows(deployment, OLD, *PARTS))
     assert deployment.refusals == [0, 0, 0, 0]
-    assert first.wait(PATIENCE_S) == -signal.SIGKILL
     celery_group.processes.remove(first)
 
 
