@@ -23,7 +23,7 @@ from headway.engine.ports_limits import Ledger
 from headway.engine.step_runner import StepRunner
 
 HOURLY = timedelta(hours=1)
-REVIVE_EVERY = timedelta(minutes=5)
+DEAD_JOBS_EVERY = timedelta(minutes=5)
 MINUTE = timedelta(minutes=1)
 REFIT_EVERY = timedelta(hours=24)
 # How often the deadline guard runs and the parts are counted if no deadline is near: a catalog
@@ -219,7 +219,7 @@ class Tick:
 
     def _revive_jobs(self, now: datetime) -> datetime:
         self._jobs.revive_due(now)
-        return now + REVIVE_EVERY
+        return now + DEAD_JOBS_EVERY
 
     def _apply_pauses(self, now: datetime) -> datetime:
         self._has_more |= self._pauses.reconcile(now) > 0

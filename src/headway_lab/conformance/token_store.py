@@ -1,30 +1,21 @@
 """A token store in memory, as the suite hands it to a provider."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 
 from headway.core.catalog.listings import LimitKey
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredText:
-    """A stored token."""
-
-    name: str
-    secret: bytes = field(repr=False)
-    expires_at: datetime
-    version: int
+from headway.store.accounts.credentials import Credential
 
 
 class MemoryTokenStore:
     """Keeps tokens by limit key; one worker at a time holds the lease of a key."""
 
     def __init__(self) -> None:
-        self._tokens: dict[tuple[str, str], StoredText] = {}
+        self._tokens: dict[tuple[str, str], Credential] = {}
         self._leases: dict[str, tuple[str, datetime]] = {}
 
-    def load(self, limit_key: LimitKey) -> Sequence[StoredText]:
+    def load(self, limit_key: LimitKey) -> Sequence[Credential]:
         """Return the tokens of this limit key, expired ones included."""
         return [token for (key, _), token in self._tokens.items() if key == limit_key]
 
@@ -43,7 +34,7 @@ class MemoryTokenStore:
             return None
         known = self._tokens.get((limit_key, name))
         version = 1 if known is None else known.version + 1
-        token = StoredText(name=name, secret=secret, expires_at=expires_at, version=version)
+        token = Credential(name=name, secret=secret, expires_at=expires_at, version=version)
         self._tokens[limit_key, name] = token
         return version
 

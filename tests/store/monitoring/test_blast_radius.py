@@ -1,4 +1,4 @@
-"""Law L16 of the live check: whoever waits because of another's fault is found."""
+"""Law L16 of the live check: find rows that wait because of another's fault."""
 
 from datetime import timedelta
 

@@ -131,7 +131,7 @@ class PrintifyProduct(ReplyModel):
 
 
 class PrintifyEnvelope(ReplyModel):
-    """The outer layer of a page; what it leaves out is told from the rows."""
+    """The outer layer of a page; what it leaves out is derived from the rows."""
 
     total: Count | None = None
     current_page: Count | None = None
