@@ -17,8 +17,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from bench.services import CLOCK
-from headway.providers.boeing.client import PRICE_PATH
-from headway.providers.shopify.api import PATH, VERSION, VERSION_HEADER
+from headway.config.supplier_fields import PATHS
+from headway.providers.shopify.api import VERSION_HEADER, ShopAccess
+from headway.providers.shopify.api_version import DEFAULT_VERSION
 from headway.store.server.launch import HOST
 
 ARRIVALS_MAX = 1_000_000
@@ -32,7 +33,7 @@ BODY = json.dumps(
     {"data": {"inventorySetQuantities": {"userErrors": []}}, "extensions": {"cost": COST}}
 ).encode()
 ANSWER = (
-    f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{VERSION_HEADER}: {VERSION}\r\n"
+    f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{VERSION_HEADER}: {DEFAULT_VERSION}\r\n"
     f"Content-Length: {len(BODY)}\r\n\r\n"
 ).encode() + BODY
 
@@ -91,7 +92,8 @@ def open_provider() -> Iterator[ProviderServer]:
 def measure_ceiling(provider: ProviderServer, seconds: float) -> float:
     """Return how many calls a second it answers to a bare client, a new connection for each."""
     end, begun = CLOCK.monotonic() + seconds, provider.calls
-    request = f"POST {PATH} HTTP/1.1\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+    head = f"POST {ShopAccess().path} HTTP/1.1\r\nConnection: close\r\nContent-Length: 2\r\n\r\n"
+    request = f"{head}{{}}".encode()
 
     def send_call() -> None:
         while CLOCK.monotonic() < end:
@@ -141,7 +143,7 @@ class _Call(asyncio.Protocol):
             body, self._buffer = self._buffer[head_ends + 4 : ends], self._buffer[ends:]
             self._arrivals[self._count.value % ARRIVALS_MAX] = CLOCK.monotonic()
             self._count.value += 1
-            self._transport.write(_quoted(body) if PRICE_PATH.encode() in head else ANSWER)
+            self._transport.write(_quoted(body) if PATHS["price"].encode() in head else ANSWER)
             if CLOSE.search(head):
                 self._transport.close()
                 return

@@ -25,9 +25,10 @@ LONG_AGO = timedelta(days=2)
 
 ENTER = (
     """
-INSERT INTO connected_accounts (user_id, platform, shop, locations, locations_at, drift_check_at)
+INSERT INTO connected_accounts (user_id, platform, shop, locations, locations_at, drift_check_at,
+  push_started_at)
 SELECT 'seller-' || n, 'shopify', 'shop-' || n || '.myshopify.com', %(locations)s, %(now)s,
-  %(now)s + interval '1 day' FROM generate_series(1, %(shops)s) AS n
+  %(now)s + interval '1 day', %(now)s FROM generate_series(1, %(shops)s) AS n
 """,
     """
 INSERT INTO product (user_id, sku, shop_sku, shopify_product_id, shopify_variant_id,

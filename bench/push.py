@@ -171,7 +171,7 @@ def _single_writes(
     assert change.ids is not None
     need = needs(change, shop)
     if need.price:
-        yield partial(storefront.set_prices, [price_write(change)])
+        yield partial(storefront.set_prices, [price_write(change, shop)])
     for name, quantity in need.stock.items():
         write = StockWrite(
             sku=change.sku,

@@ -25,7 +25,7 @@ from psycopg_pool import AsyncConnectionPool
 from headway.clock import fresh_id
 from headway.core.catalog.listings import Sku
 from headway.core.catalog.storefront import Gid, StockWrite
-from headway.providers.shopify.api import PATH
+from headway.providers.shopify.api import ShopAccess
 from headway.providers.shopify.queries import set_stock
 
 READY = "ready"
@@ -143,7 +143,7 @@ def procrastinate_app(place: Place) -> tuple[procrastinate.App, Any]:
             row = await claimed.fetchone()
         assert row is not None
         target, fence = row
-        check(await client.post(PATH, json=body_of(shop, target)))
+        check(await client.post(ShopAccess().path, json=body_of(shop, target)))
         async with pool.connection() as connection:
             await connection.execute(
                 SETTLE.format(applied="%(applied)s", shop="%(shop)s", fence="%(fence)s"),
@@ -194,7 +194,7 @@ def _dbos(place: Place) -> None:
 
     @DBOS.step()
     def ask(shop: str, quantity: int) -> None:
-        check(client.post(PATH, json=body_of(shop, quantity)))
+        check(client.post(ShopAccess().path, json=body_of(shop, quantity)))
 
     @source.transaction(isolation_level="READ COMMITTED")
     def settle(shop: str, applied: int, fence: int) -> None:

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.table import report_progress, show
+from headway.config import Settings
 from headway.core.accounts.pagination import PageRequest
 from headway.core.catalog.listings import Sku
+from headway.providers.boeing.api import api_of
 from headway.providers.boeing.replies import parse_reply
 from headway.providers.etsy.replies import read_receipts
 from headway.providers.printify.replies import read_orders
@@ -25,6 +27,7 @@ from headway.providers.shopify.replies import read_reply
 
 ROOT = Path(__file__).parent.parent
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
+FORM = api_of(Settings()).form
 PLACED_S = int(NOW.timestamp()) - 3 * 86_400
 PLACED_AT = "2026-02-26T10:15:00Z"
 READINGS, ROUNDS = 50, 3
@@ -84,7 +87,7 @@ def pages() -> Mapping[str, Page]:
         ),
         "10 Boeing line items": (
             _body({"currency": "USD", "lineItems": lines}),
-            lambda body: parse_reply(body, [Sku(sku) for sku in skus]).quotes,
+            lambda body: parse_reply(body, [Sku(sku) for sku in skus], FORM).quotes,
         ),
     }
 

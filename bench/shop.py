@@ -145,7 +145,7 @@ def open_world(
         )
         with pool.connection() as connection:
             _fill(connection, transport.simulator, skus)
-        connect_account(pool, SELLER, SHOP, now=START)
+        connect_account(pool, SELLER, SHOP, rehearses=False, now=START)
         vault, limit_key = open_vault(None, folder), shop_limit_key("", SHOP)
         store_tokens(Credentials(pool), vault, limit_key, clock=clock, access=TOKEN)
         world = World(app=app, clock=clock, transport=transport, skus=skus)

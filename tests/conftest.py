@@ -61,6 +61,9 @@ LONG = (
     "cli/test_run.py",
     "laws/test_alerts.py",
     "web/test_role_table.py",
+    "web/test_contract.py",
+    "laws/test_explain_forecasts.py",
+    "laws/test_account_blast_radius.py",
 )
 
 

@@ -69,6 +69,16 @@ def test_every_file_and_function_on_the_page_exists() -> None:
     assert missing_names(PAGE) == []
 
 
+def test_every_finding_about_isolation_names_a_test_that_exists() -> None:
+    text = (ROOT / "docs/explanation/isolation.md").read_text(encoding="utf-8")
+    assert missing_names(text) == []
+    rows = dict(re.findall(r"^\| ([FSR]\d+) \|.*\| ([^|]+) \|$", text, re.MULTILINE))
+    sizes = {"F": 13, "S": 10, "R": 13}
+    numbers = [f"{kind}{number + 1}" for kind, size in sizes.items() for number in range(size)]
+    assert list(rows) == numbers
+    assert all(any(name for _, name in references(cell)) for cell in rows.values())
+
+
 def test_a_name_that_does_not_exist_is_reported() -> None:
     assert missing_names("`engine/tick.py:Tick.sleep` and `engine/tock.py`") == [
         "engine/tick.py:Tick.sleep",

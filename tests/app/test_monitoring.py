@@ -20,6 +20,8 @@ from headway_lab.virtual_clock import VirtualClock
 
 SOON_MIN = 5
 HALT_S = 900
+# How long alerts are watched after a change, for a second one.
+REST_MIN = 4
 # A notice: a failed read is retried, and nobody needs to act yet.
 SHOWN_ONLY = "failing"
 
@@ -162,6 +164,11 @@ CAUSES = {
             " %(now)s FROM connected_accounts")],
         undo=["DELETE FROM unreadable_records"],
     ),
+    "unknown_location": Cause(
+        do=[("INSERT INTO supplier_locations VALUES ('main', 'Dallas TX', %(now)s, %(now)s),"
+            " ('main', 'MIAMI  fl', %(now)s, %(now)s), ('main', 'Germany CSC', %(now)s, %(now)s)")],
+        undo=["DELETE FROM supplier_locations"],
+    ),
     "removals_held": Cause(
         do=[
             account("connected"),
@@ -170,6 +177,23 @@ CAUSES = {
             " %(now)s FROM connected_accounts"),
         ],
         undo=["DELETE FROM listing_walks"],
+    ),
+    "unpublished": Cause(
+        do=[
+            account("connected"),
+            "UPDATE connected_accounts SET locations = '{}'",
+            *state("push_error, push_at='not published: no scopes', %(now)s"),
+        ],
+        undo=["DELETE FROM listing_state"],
+    ),
+    "oversell": Cause(
+        do=[
+            account("connected"),
+            "UPDATE connected_accounts SET locations = '{}'",
+            ("INSERT INTO product (user_id, sku, shop_sku, status, tracked)"
+            " SELECT user_id, 'A', 'A', 'ACTIVE', false FROM connected_accounts"),
+        ],
+        undo=["UPDATE product SET tracked = true"],
     ),
     "housekeeping": Cause(
         do=[("INSERT INTO housekeeping (step, failing_since, failures, error)"
@@ -215,9 +239,11 @@ class MonitoredApp:
                 connection.execute(statement, values)
 
     def minutes(self, count: int) -> list[tuple[int, str, AlertPhase]]:
-        """Monitor for this many minutes; return the changes of alerts with their minutes."""
-        timed_changes = []
+        """Monitor for this many minutes, or for a few after a change; return changes by minute."""
+        timed_changes: list[tuple[int, str, AlertPhase]] = []
         for minute in range(count):
+            if timed_changes and minute > timed_changes[0][0] + REST_MIN:
+                break
             self.changes.clear()
             self.monitor(self.clock.now())
             timed_changes += [

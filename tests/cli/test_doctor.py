@@ -72,7 +72,7 @@ def test_a_superuser_gets_a_warning(on_database: Headway) -> None:
     assert "CREATE ROLE headway LOGIN" in finding
 
 
-def test_a_role_without_rights_is_told_which_user_to_use(
+def test_a_role_without_rights_learns_which_user_to_use(
     on_database: Headway, owned: str, as_role: Any, execute: Execute
 ) -> None:
     guest = as_role(OTHER)

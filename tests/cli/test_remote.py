@@ -38,6 +38,8 @@ QUERIES = [
     ["pause"],
     ["sessions"],
     ["shops"],
+    ["rehearse", ACME, "--no-read"],
+    ["rehearse", ACME, "--no-read", "--all"],
     ["shops", "--seller", ACME],
     ["tier", ACME],
     ["terms"],
@@ -92,6 +94,8 @@ ACTIONS = {
 }
 REFUSALS = [
     ["shops", "--seller", "nobody"],
+    ["rehearse", "nobody"],
+    ["rehearse", ACME, "--start", "yesterday"],
     ["tier", "nobody"],
     ["terms", "--markup", "12%"],
     ["terms", ACME, "--markup", "2000000%"],
@@ -176,6 +180,11 @@ def test_a_shop_is_connected_the_same_and_no_token_is_shown(
     shop = ["connect", "acme.myshopify.com", "--seller", ACME, "--token-file", str(file)]
     for form in ((), ("--json",)):
         result = run_both(both, *shop, "--no-check", *form)
+        assert result.code == 0, result.err
+        assert "shpat" not in result.out + result.err
+    app = [*shop[:-2], "--client-id", "app7", "--client-secret-file", str(file), "--no-check"]
+    for form in ((), ("--json",)):
+        result = run_both(both, *app, *form)
         assert result.code == 0, result.err
         assert "shpat" not in result.out + result.err
     assert "token" in run_both(both, *shop[:-2], "--no-check").error(2)

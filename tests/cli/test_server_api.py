@@ -186,7 +186,7 @@ def test_a_problem_reply_becomes_the_same_error_with_the_same_message(
         (reply(200, b"<html>", {}), UnreadableError, "is not headway"),
         (reply(200, {"a": 1}, {}), UnreadableError, "is not headway"),
         (reply(200, b"{", SIGNED), UnreadableError, "is not headway"),
-        (reply(502, b"<html>", {}), UnreadableError, r"is not headway.*\(it said 502\)"),
+        (reply(502, b"<html>", {}), UnreadableError, r"is not headway.*\(it answered 502\)"),
         (reply(404, [1], PROBLEM), UnreadableError, "is not headway"),
         (reply(301, b"", {"Location": "https://b/"}), ConfigError, "on to https://b/"),
         (

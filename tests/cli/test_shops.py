@@ -21,7 +21,8 @@ from headway.providers.vault import open_vault
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway_lab.platforms import ETSY, PRINTIFY
-from headway_lab.simulators.shopify.shop import ShopSetup
+from headway_lab.simulators.shopify.apps import OwnApp
+from headway_lab.simulators.shopify.shop import SCOPES, ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 from headway_lab.simulators.transport import serve
 
@@ -80,8 +81,89 @@ def test_connect_reads_the_locations_of_the_shop_and_names_missing_ones(
         simulator.tokens(FOO).revoke()
         refused = on_database(*connect, **url)
     assert refused.code == 1
-    assert "connect the shop again" in refused.out
+    assert "this token has expired or was revoked; connect with client id" in refused.out
     assert SECRET not in result.out + refused.out + refused.err
+
+
+def test_connect_shops_and_doctor_name_the_scopes_that_a_shop_has_not_granted(
+    on_database: Headway, token_file: Path
+) -> None:
+    clock = SystemClock()
+    granted = [scope for scope in SCOPES if scope not in {"read_orders", "write_publications"}]
+    setup = ShopSetup(domain=FOO, scopes=granted, access_token=SECRET)
+    simulator = ShopifySimulator(clock, shops=[setup], delay_s=(0, 0))
+    connect = ("connect", FOO, "--seller", "acme", "--token-file", str(token_file))
+    with serve(simulator.handle, clock) as server:
+        url = {"HEADWAY_SHOPIFY_URL": server.url + "/{shop}"}
+        result = on_database(*connect, **url)
+        as_json = on_database(*connect, "--json", **url).object()
+    orders = "read_orders (read orders with their lines, shipments, refunds and payments)"
+    missing = f"has not granted write_publications (put products on sales channels), {orders}"
+    assert result.code == 0
+    assert missing in " ".join(result.out.split())
+    assert "Dev Dashboard" in result.out
+    assert [scope["name"] for scope in as_json["missing_scopes"]] == [
+        "write_publications",
+        "read_orders",
+    ]
+    assert missing in " ".join(on_database("shops").out.split())
+    version = {"HEADWAY_SHOPIFY_API_VERSION": "2024-10"}
+    lines = on_database("doctor", "--json", **version).object()["lines"]
+    [ended] = [line for line in lines if "2024-10 may have ended on 2025-10-01" in line["finding"]]
+    assert (ended["subject"], ended["verdict"]) == ("shopify", "warn")
+    [finding] = [line["finding"] for line in lines if "has not granted" in line["finding"]]
+    assert missing in finding
+    assert "Dev Dashboard" in finding
+
+
+def test_connect_names_the_scope_without_which_no_location_is_shown(
+    on_database: Headway, token_file: Path
+) -> None:
+    clock = SystemClock()
+    granted = [scope for scope in SCOPES if scope != "read_locations"]
+    setup = ShopSetup(domain=FOO, scopes=granted, access_token=SECRET)
+    simulator = ShopifySimulator(clock, shops=[setup], delay_s=(0, 0))
+    with serve(simulator.handle, clock) as server:
+        url = {"HEADWAY_SHOPIFY_URL": server.url + "/{shop}"}
+        connect = ("connect", FOO, "--seller", "acme", "--token-file", str(token_file))
+        refused = on_database(*connect, **url)
+    assert refused.code == 1
+    assert "needs read_locations (read the names of the locations)" in refused.out
+    assert "Dev Dashboard" in refused.out
+
+
+def test_connect_with_client_id_and_secret_fetches_tokens_itself(
+    on_database: Headway, pool: ConnectionPool, tmp_path: Path
+) -> None:
+    clock, app = SystemClock(), OwnApp(client_secret="hush-own-secret")
+    setup = ShopSetup(domain=FOO, own_app=app, access_token="")
+    simulator = ShopifySimulator(clock, shops=[setup], delay_s=(0, 0))
+    (tmp_path / "secret").write_text(f"{app.client_secret}\n")
+    connect = ("connect", FOO, "--seller", "acme", "--client-id", app.client_id)
+    from_file = (*connect, "--client-secret-file", str(tmp_path / "secret"))
+    with serve(simulator.handle, clock) as server:
+        url = {"HEADWAY_SHOPIFY_URL": server.url + "/{shop}"}
+        result = on_database(*from_file, **url)
+        assert result.code == 0
+        assert "is connected to acme: 2 known" in result.out
+        stored = tokens(pool, tmp_path)
+        assert stored["client"] == f"{app.client_id}:{app.client_secret}"
+        assert stored["access"].startswith("shpat_")
+        settings = {
+            "HEADWAY_SHOPIFY_CLIENT_ID": app.client_id,
+            "HEADWAY_SHOPIFY_CLIENT_SECRET": app.client_secret,
+        }
+        from_environment = on_database(*connect, **url, **settings)
+        (tmp_path / "secret").write_text("wrong")
+        refused = on_database(*from_file, **url)
+    assert from_environment.code == 0
+    assert refused.code == 1
+    assert "refuses the app's client id or secret; copy both" in refused.out
+    assert app.client_secret not in result.out + result.err + refused.out
+    assert on_database("disconnect", "--seller", "acme").code == 0
+    vault = open_vault(None, tmp_path / "none")
+    secrets = [vault.decrypt(row.secret) for row in Credentials(pool).load(shop_limit_key("", FOO))]
+    assert set(secrets) == {"forgotten"}
 
 
 def test_access_and_refresh_tokens_come_from_two_files(
@@ -147,7 +229,11 @@ def test_a_token_that_is_typed_is_not_echoed(
         (("foo",), "'foo' is not a shop's address"),
         (("printify",), "which shop? headway connect SHOP --seller acme --platform printify"),
         ((FOO, "--token-file", "token", "--seller", " "), "a seller is empty"),
-        ((FOO,), "nobody to ask for the access token; add --token-file"),
+        ((FOO, "--client-secret-file", "-"), "needs --client-id ID"),
+        ((FOO, "--client-id", "x", "--token-file", "-"), "not with both"),
+        ((FOO, "--client-id", "x"), "nobody to ask: Client secret of the app of foo"),
+        (("1", "--platform", "printify", "--client-id", "x"), "--client-id works only for"),
+        ((FOO,), "nobody to ask: Access token of foo.myshopify.com; add --token-file"),
         ((FOO, "--token-file", "nowhere"), "nowhere: No such file"),
         ((FOO, "--token-file", "empty"), "empty holds no token"),
         ((FOO, "--token-file", "-", "--refresh-token-file", "-"), "stdin holds one token"),
@@ -198,14 +284,16 @@ def test_shops_shows_status_and_locations(on_database: Headway, pool: Connection
     assert "no shop is connected; connect one with" in on_database("shops").out
     now = SystemClock().now()
     for seller, shop in (("acme", FOO), ("zenith", "bar.myshopify.com")):
-        connect_account(pool, SellerId(seller), shop, now=now)
+        connect_account(pool, SellerId(seller), shop, rehearses=seller == "zenith", now=now)
     places = {"Dallas Central": "1", "Chicago IL": "2", "Miami FL": "3"}
     with pool.connection() as connection:
         connection.execute(
             "UPDATE connected_accounts SET locations = %s WHERE user_id = 'acme'",
             (json.dumps(places),),
         )
-    acme, zenith = on_database("shops").out.splitlines()[1:]
+    acme, zenith, waits = on_database("shops").out.splitlines()[1:]
+    assert waits == "bar.myshopify.com is not written yet; see: headway rehearse zenith"
+    assert "in rehearsal" in zenith
     assert acme.split()[:3] == ["acme", FOO, "connected"]
     assert "3 known, none named Goodyear AZ" in acme
     assert "not read yet" in zenith
@@ -216,18 +304,26 @@ def test_shops_shows_status_and_locations(on_database: Headway, pool: Connection
     assert listing[0]["tally"] == {"products": 0, "waiting": 0, "failing": 0, "held": 0}
 
 
+def rows_of(table: str, name: str) -> list[str]:
+    """Return the rows of a printed table that begin with a name."""
+    return [row for row in table.splitlines() if row.startswith(name)]
+
+
 def test_a_seller_has_the_default_terms_until_it_sets_its_own(on_database: Headway) -> None:
-    assert "10 %   the deployment's" in on_database("terms", "acme").out
+    (markup,) = rows_of(on_database("terms", "acme").out, "markup")
+    assert markup.split() == ["markup", "10", "%", "the", "deployment's"]
     changed = on_database(
         "terms", "acme", "--basis", "net", "--markup", "12.5%", "--rounding", "99"
     )
-    assert "12.5 %  acme's own" in changed.out
+    (markup,) = rows_of(changed.out, "markup")
+    assert markup.split() == ["markup", "12.5", "%", "acme's", "own"]
     assert "new terms act at each part's next read" in changed.out
     on_database("terms", "acme", "--guard-share", "0.5", "--min-margin", "-5%")
     reply = on_database("terms", "acme", "--json", HEADWAY_GUARD_MOVE="0.7").object()
     assert reply["terms"] == {
         "price_basis": "net", "markup": "0.125", "rounding": "99", "margin_min": "-0.05",
-        "compare_at": "none", "guard_move": "0.7", "guard_share": "0.5",
+        "compare_at": "keep", "channels": "Online Store", "oversell": "keep",
+        "guard_move": "0.7", "guard_share": "0.5",
     }  # fmt: skip
     assert reply["own"] == ["price_basis", "markup", "rounding", "margin_min", "guard_share"]
     assert on_database("terms", "zenith", "--json").object()["own"] == []

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from psycopg_pool import ConnectionPool
+from tests.contracts.reduction import ETSY as ETSY_FILE
+from tests.contracts.reduction import SCHEMAS
 
 from headway.core.accounts.jobs import Account, DataKind
 from headway.core.accounts.pagination import PageRequest
@@ -31,7 +32,6 @@ from headway_lab.simulators.reply import SimReply
 from headway_lab.simulators.transport import SimTransport
 from headway_lab.virtual_clock import VirtualClock
 
-CONTRACT = Path(__file__).parents[3] / "shared/contracts/etsy-oas3.json"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
 ACCESS = EtsyAccess(keystring="sim-keystring", shared_secret="sim-shared-secret")
@@ -65,9 +65,7 @@ WHOLE = (
 
 @cache
 def contract() -> dict[str, Any]:
-    if not CONTRACT.exists():
-        pytest.skip("Etsy's document is not here: contract files are not part of the project")
-    document: dict[str, Any] = json.loads(CONTRACT.read_text(encoding="utf-8"))
+    document: dict[str, Any] = json.loads((SCHEMAS / ETSY_FILE).read_text(encoding="utf-8"))
     return document
 
 

@@ -1,14 +1,11 @@
 """Every document that reads a shop is valid, has the estimated cost, and needs only our scopes."""
 
 import json
-import re
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 from graphql import (
-    GraphQLObjectType,
     NoDeprecatedCustomRule,
     TypeInfo,
     TypeInfoVisitor,
@@ -18,15 +15,16 @@ from graphql import (
     validate,
     visit,
 )
-from tests.contracts.test_shopify_documents import CONTRACT, assert_valid, schema
+from tests.contracts.reduction import SCHEMAS
+from tests.contracts.reduction import SCOPES as SCOPES_FILE
+from tests.contracts.test_shopify_documents import DOCUMENTS, assert_valid, schema
 
-from headway.config import Settings
 from headway.core.accounts.pagination import PageRequest
+from headway.providers.shopify.access_scopes import SCOPES
 from headway.providers.shopify.narrowing import NAMED_SIZES
-from headway.providers.shopify.read_queries import PAGE_SIZES, SCOPES, document_of, price_of
+from headway.providers.shopify.read_queries import PAGE_SIZES, document_of, price_of
 from headway_lab.simulators.shopify.schema import Operation, read_document
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/connect-a-shop.md"
 LISTED = {"since": "2026-01-01T00:00:00+00:00", "after": None}
 ASKS = {
     "orders by change": PageRequest(what="orders", values={**LISTED, "field": "updated_at"}),
@@ -61,33 +59,10 @@ ASKS |= {
 
 
 @cache
-def scopes_by_type() -> dict[str, set[str]]:
-    path = Path(__file__).parents[3] / CONTRACT
-    if not path.exists():
-        pytest.skip(f"no {CONTRACT} beside the project: the needed scopes are unknown")
-    items = json.loads(path.read_text(encoding="utf-8"))["offline_scopes"]["items"]
-    return {
-        item["typeName"]: set(item["offlineScopes"])
-        for item in items
-        if item["type"] == "type" and item["offlineScopes"]
-    }
-
-
-def types_in(text: str) -> set[str]:
-    """Return every type of object that a document selects."""
-    info, names = TypeInfo(schema()), set()
-
-    class Collect(Visitor):
-        def enter_field(self, *_: Any) -> None:
-            kind = get_named_type(info.get_type())
-            if isinstance(kind, GraphQLObjectType):
-                names.add(kind.name)
-
-        def enter_fragment_definition(self, node: Any, *_: Any) -> None:
-            names.add(node.type_condition.name.value)
-
-    visit(parse(text), TypeInfoVisitor(info, Collect()))
-    return names
+def scopes_by_name() -> dict[str, set[str]]:
+    """Return the scopes of types and of their fields."""
+    document = json.loads((SCHEMAS / SCOPES_FILE).read_text(encoding="utf-8"))
+    return {name: set(scopes) for name, scopes in document.items()}
 
 
 @pytest.mark.parametrize("name", ASKS)
@@ -109,22 +84,38 @@ def test_a_document_has_the_estimated_cost_within_the_limit_of_a_call(name: str)
     assert operation.cost(document.variables) == price_of(ASKS[name]) <= 1000
 
 
-@pytest.mark.parametrize("name", ASKS)
+def needed_scopes(text: str) -> list[set[str]]:
+    """Return what a document needs: of each set one scope, for the types and fields it selects."""
+    info, needed = TypeInfo(schema()), []
+
+    class Collect(Visitor):
+        def enter_field(self, node: Any, *_: Any) -> None:
+            holder = info.get_parent_type()
+            needed.append(scopes_by_name().get(f"{holder.name}.{node.name.value}", set()))
+            kind = get_named_type(info.get_type())
+            needed.append(scopes_by_name().get(kind.name, set()))
+
+        def enter_fragment_definition(self, node: Any, *_: Any) -> None:
+            needed.append(scopes_by_name().get(node.type_condition.name.value, set()))
+
+    visit(parse(text), TypeInfoVisitor(info, Collect()))
+    return [scopes for scopes in needed if scopes]
+
+
+TEXTS = {name: document_of(ask).text for name, ask in ASKS.items()} | {
+    name: document.text for name, document in DOCUMENTS.items()
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
 def test_a_document_needs_only_requested_scopes(name: str) -> None:
-    needed = scopes_by_type()
-    for kind in types_in(document_of(ASKS[name]).text) & needed.keys():
-        assert needed[kind] & set(SCOPES), f"{kind} needs one of {needed[kind]}"
+    for scopes in needed_scopes(TEXTS[name]):
+        assert scopes & {scope.name for scope in SCOPES}, f"one of {scopes} is needed"
 
 
-def test_every_scope_is_needed_granted_by_default_and_documented() -> None:
-    needed = scopes_by_type()
-    used = set().union(*(types_in(document_of(ask).text) for ask in ASKS.values()))
-    for scope in SCOPES:
-        assert any(scope in needed.get(kind, ()) for kind in used)
-    granted = Settings.model_fields["shopify_scopes"].default.split(",")
-    assert set(SCOPES) <= set(granted)
-    documented = set(re.findall(r"`((?:read|write)_\w+)`", PAGE.read_text(encoding="utf-8")))
-    assert {*SCOPES, "read_all_orders"} <= documented
+def test_every_scope_is_needed() -> None:
+    needed = set().union(*(scopes for text in TEXTS.values() for scopes in needed_scopes(text)))
+    assert {scope.name for scope in SCOPES} <= needed
 
 
 def test_no_value_is_part_of_a_text() -> None:

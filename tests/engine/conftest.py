@@ -1,6 +1,6 @@
 """The engine in virtual time: real store, real client, simulated supplier in process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -9,16 +9,25 @@ from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
+from tests.statements import Statements
 
 from headway.app import App, build
 from headway.clock import fresh_id, rng
 from headway.config import Settings
 from headway.core.catalog.listings import Done, SellerId, Sku, Wait
 from headway.engine.fetch import Fetch
+from headway.store.pool import open_pool
 from headway_lab.simulators.boeing import BoeingSimulator, SignIn, SupplierPart
 from headway_lab.simulators.faults import FaultPlan
 from headway_lab.simulators.transport import SimTransport
 from headway_lab.virtual_clock import VirtualClock
+
+
+@pytest.fixture
+def pool(database: str) -> Iterator[ConnectionPool]:
+    """Yield connections as `headway run` opens them: a loop repeats few statements often."""
+    with open_pool(database, prepares=True) as opened:
+        yield opened
 
 
 class FakeCatalog:
@@ -40,7 +49,7 @@ class FakeCatalog:
 
 
 @dataclass
-class EngineRig:
+class EngineRig(Statements):
     app: App
     clock: VirtualClock
     catalog: FakeCatalog
@@ -61,11 +70,6 @@ class EngineRig:
             priority,
             list(skus),
         )
-
-    def ask(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        with self.pool.connection() as connection:
-            cursor = connection.execute(sql, values)
-            return cursor.fetchall() if cursor.description else []
 
     def one(self, sql: str, *values: object) -> Any:
         return self.ask(sql, *values)[0][0]

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 from psycopg_pool import ConnectionPool
+from tests.statements import Statements
 
 from headway.app import App, build
 from headway.app.accounts import connect_account
@@ -21,9 +22,9 @@ from headway_lab.platforms import ETSY, PRINTIFY, SHOPIFY
 from headway_lab.simulators.edge import EdgeServer
 from headway_lab.simulators.etsy.simulator import EtsyApp, EtsySimulator
 from headway_lab.simulators.printify.simulator import PrintifySimulator
+from headway_lab.simulators.shopify.apps import AppSecret
 from headway_lab.simulators.shopify.shop import ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
-from headway_lab.simulators.shopify.tokens import AppSecret
 from headway_lab.simulators.transport import SimTransport
 from headway_lab.virtual_clock import VirtualClock
 
@@ -42,7 +43,7 @@ class ByHost(httpx.BaseTransport):
 
 
 @dataclass
-class Platforms:
+class Platforms(Statements):
     """Connected accounts, the simulators behind them, and a worker."""
 
     app: App
@@ -51,15 +52,6 @@ class Platforms:
     simulators: dict[PlatformName, Any]
     edges: dict[PlatformName, EdgeServer]
     pull: Pull
-
-    def ask(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        with self.pool.connection() as connection:
-            cursor = connection.execute(sql, values)
-            return cursor.fetchall() if cursor.description else []
-
-    def one(self, sql: str, *values: object) -> Any:
-        (row,) = self.ask(sql, *values)
-        return row[0] if len(row) == 1 else row
 
     def connect(self, platform: PlatformName, seller: str, *, refreshes: bool = False) -> str:
         """Connect a shop of its own to a seller, at the pro tier; return its name."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from psycopg_pool import ConnectionPool
+from tests.statements import Statements
 
 from headway.app import App, build
 from headway.clock import fresh_id, rng
@@ -17,10 +18,10 @@ from headway.engine.push import Push
 from headway.providers.shopify.storefront import shop_limit_key, store_tokens
 from headway.providers.vault import open_vault
 from headway.store.accounts.credentials import Credentials
+from headway_lab.simulators.shopify.apps import AppSecret
 from headway_lab.simulators.shopify.faults import ShopFaultPlan
 from headway_lab.simulators.shopify.shop import ShopScreen, ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
-from headway_lab.simulators.shopify.tokens import AppSecret
 from headway_lab.simulators.transport import SimTransport
 from headway_lab.virtual_clock import VirtualClock
 
@@ -42,7 +43,7 @@ def wanted(price: str = "11.00", *stock: int, cost: str = "9.5", **more: Any) ->
 
 
 @dataclass
-class Shops:
+class Shops(Statements):
     """Sellers' shops, the database behind them, and a pusher's hands."""
 
     app: App
@@ -98,6 +99,23 @@ class Shops:
                 ids.item,
             )
 
+    def stage(self, sku: str, **more: Any) -> None:
+        """Put a part where a good onboarding read leaves it."""
+        self.ask(
+            "INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at)"
+            " VALUES ('acme', %s, 0, %s)",
+            sku,
+            self.clock.now(),
+        )
+        self.ask(
+            "INSERT INTO product_staging (user_id, sku, shop_sku, batch_id, status, title)"
+            " VALUES ('acme', %s, %s, gen_random_uuid(), 'normalized', 'A bolt')",
+            sku,
+            sku,
+        )
+        self.ask("INSERT INTO listing_state (user_id, sku) VALUES ('acme', %s)", sku)
+        self.want(sku, wanted("11.55", 4, **more))
+
     def want(self, sku: str, state: Mapping[str, Any], *, seller: str = "acme") -> None:
         """Desire another state, as a read of the supplier does."""
         self.ask(
@@ -114,11 +132,6 @@ class Shops:
         view = self.simulator.shown(self.domain(seller), sku)
         assert view is not None
         return view
-
-    def ask(self, sql: str, *values: object) -> "list[tuple[Any, ...]]":
-        with self.pool.connection() as connection:
-            cursor = connection.execute(sql, values)
-            return cursor.fetchall() if cursor.description else []
 
     def one(self, sql: str, *values: object) -> Any:
         return self.ask(sql, *values)[0][0]
@@ -156,13 +169,13 @@ def make_shops(
     faults: ShopFaultPlan | None = None,
     refresh: str | None = None,
     search_lag_s: float = 10.0,
+    rehearses: bool = False,
+    setup: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Shops:
-    """Open a shop for each seller, connected, with nothing in it."""
-    setups = [
-        ShopSetup(domain=f"{seller}.myshopify.com", locations=PLACES, search_lag_s=search_lag_s)
-        for seller in sellers
-    ]
+    """Open a shop for each seller, connected, with nothing in it; `setup` is more of ShopSetup."""
+    more = {"locations": PLACES, "search_lag_s": search_lag_s, **(setup or {})}
+    setups = [ShopSetup(domain=f"{seller}.myshopify.com", **more) for seller in sellers]
     simulator = ShopifySimulator(clock, shops=setups, faults=faults, seed=1)
     chosen = Settings(
         shopify_url="http://shop.test/{shop}",
@@ -180,18 +193,20 @@ def make_shops(
         ids=lambda: fresh_id(ids),
     )
     shops = Shops(app=app, clock=clock, pool=pool, simulator=simulator)
-    for setup, seller in zip(setups, sellers, strict=True):
+    for opened, seller in zip(setups, sellers, strict=True):
         shops.ask(
-            "INSERT INTO connected_accounts (user_id, platform, shop) VALUES (%s, 'shopify', %s)",
+            "INSERT INTO connected_accounts (user_id, platform, shop, push_started_at)"
+            " VALUES (%s, 'shopify', %s, %s)",
             seller,
-            setup.domain,
+            opened.domain,
+            None if rehearses else clock.now(),
         )
         store_tokens(
             Credentials(pool),
             open_vault(None, folder),
-            shop_limit_key(chosen.shopify_client_id, setup.domain),
+            shop_limit_key(chosen.shopify_client_id, opened.domain),
             clock=clock,
-            access=setup.access_token,
+            access=opened.access_token,
             refresh=refresh,
             expires_at=clock.now() if refresh else None,
         )

@@ -287,7 +287,12 @@ def test_a_permit_for_a_shop_that_nobody_opened_here_lapses_by_itself(
     push.resume(foreign_permit(shops.clock))
     shops.drive(push)
     push.resume(foreign_permit(shops.clock))
-    shops.ask("UPDATE connected_accounts SET locations = '{}', locations_at = %s", clock.now())
+    shops.ask(
+        "UPDATE connected_accounts SET locations = '{}', locations_at = %s, channels = '{}',"
+        " channels_at = %s",
+        clock.now(),
+        clock.now(),
+    )
     assert isinstance(push.step(), Wait)
     assert push.detach() is None
 

@@ -94,7 +94,7 @@ def test_a_listing_being_read_names_its_holder_and_the_end_of_its_lease() -> Non
     assert "12:00:40 UTC" in answer.sentence
 
 
-def test_a_silent_holder_is_named_and_the_rescue_is_foretold() -> None:
+def test_a_silent_holder_is_named_and_the_rescue_is_predicted() -> None:
     held = position(sync_status="syncing", lease_owner="fetch-1", lease_until=NOW - MINUTE)
     answer = reasons(held, queue(), NOW)
     assert answer.state is ListingState.SILENT

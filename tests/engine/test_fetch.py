@@ -11,6 +11,7 @@ from headway.app import build
 from headway.core.catalog.listings import Sku, Wait
 from headway.core.limits.breaker import Breaker
 from headway.errors import StoreError
+from headway.providers.boeing.api import api_of
 from headway.providers.boeing.client import BoeingAccess, BoeingSupplier
 from headway.providers.vault import open_vault
 from headway.store.accounts.credentials import Credentials
@@ -326,6 +327,7 @@ def test_a_token_request_that_would_leave_too_late_is_not_sent(rig: Any, tmp_pat
         token_store=Credentials(SlowPool(rig.pool, rig.clock)),
         vault=open_vault(None, tmp_path),
         clock=rig.clock,
+        api=api_of(rig.app.settings),
         transport=SimTransport(rig.supplier.handle, rig.clock, seed=1),
     )
     over = "SELECT status FROM call_ledger WHERE status <> 'begun'"

@@ -5,9 +5,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from headway.app.monitoring import alert_metrics_now
 from headway.app.rules import seller_defaults
 from headway.store.catalog.sellers import Sellers
-from headway_lab.simulators.faults import FaultPlan, Interval
+from headway_lab.simulators.faults import BadPrice, Contradiction, FaultPlan, Interval
 
 SKUS = tuple(f"P{n}=K3" for n in range(10))
 
@@ -132,3 +133,46 @@ def test_sellers_are_asked_for_once_in_a_call_and_only_when_the_reply_came(
     assert counting.lookups == 0
     rig.read(fetch)
     assert counting.lookups == 1
+
+
+def test_lines_that_contradict_themselves_are_held_and_nothing_of_theirs_is_charged(
+    rig: Any,
+) -> None:
+    rig.add(*SKUS)
+    rig.make_due(*SKUS)
+    fetch = rig.app.fetch("w1")
+    rig.read(fetch)
+    forever = Interval(start_s=0, end_s=10**9)
+    rig.supplier.faults = FaultPlan(
+        contradict=dict(zip(SKUS, ((form, forever) for form in Contradiction), strict=False)),
+        badprice={SKUS[8]: (BadPrice.NEGATIVE, forever), SKUS[9]: (BadPrice.EXTREME, forever)},
+        no_currency=[forever],
+    )
+    rig.make_due(*SKUS)
+    rig.read(fetch)
+    held = "SELECT count(*) FROM listing_state WHERE held_reason IS NOT NULL"
+    assert rig.one(held) == 10
+    assert rig.one("SELECT count(*) FROM product_sync_schedule WHERE consecutive_failures > 0") == 0
+    prices = "SELECT DISTINCT desired->>'price' FROM listing_state"
+    assert rig.ask(prices) == [("11.00",)]
+    stock = "SELECT desired->'quantities'->>'Miami FL' FROM listing_state ORDER BY sku"
+    assert rig.ask(stock) == [("0",), *[("5",)] * 9], "the one that is not in stock"
+
+
+def test_a_renamed_location_raises_an_alert_and_keeps_the_stock(rig: Any) -> None:
+    rig.add(*SKUS)
+    rig.make_due(*SKUS)
+    fetch = rig.app.fetch("w1")
+    rig.read(fetch)
+    forever = Interval(start_s=0, end_s=10**9)
+    rig.supplier.faults = FaultPlan(renames={"Miami FL": ("Miami Florida", forever)})
+    rig.make_due(*SKUS)
+    rig.read(fetch)
+    stock = "SELECT DISTINCT desired->'quantities'->>'Miami FL' FROM listing_state"
+    assert rig.ask(stock) == [("5",)]
+    metrics = alert_metrics_now(rig.app, rig.clock.now(), pauses=())
+    assert [location.name for location in metrics.unknown_locations] == ["Miami Florida"]
+    rig.supplier.faults = FaultPlan(renames={"Miami FL": (" MIAMI fl ", forever)})
+    rig.make_due(*SKUS)
+    rig.read(fetch)
+    assert rig.one("SELECT count(*) FROM listing_state WHERE held_reason IS NOT NULL") == 0

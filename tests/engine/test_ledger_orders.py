@@ -1,7 +1,8 @@
 """Entries of Etsy's ledger name payments and lines; the warehouse finds their orders."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -80,3 +81,60 @@ def test_payments_that_cannot_be_read_do_not_stop_the_ledger(
     assert set(stored(shop)) == set(true(shop))
     assert shop.job(job_id, "completed_at") is not None
     assert shop.unreadable() == []
+
+
+def fail_payments(shop: Shop, is_hit: Callable[[str], bool], status: int = 500) -> list[str]:
+    """Let requests for payments fail that meet a condition; return the paths that did."""
+    answer, failed = shop.server.handle, list[str]()
+
+    def handle(method: str, path: str, headers: Mapping[str, str], body: bytes) -> SimReply:
+        reply = answer(method, path, headers, body)
+        if "/payments?" not in path or not is_hit(path):
+            return reply
+        failed.append(path)
+        return replace(reply, status=status, body=b'{"error": "Oops"}')
+
+    shop.server.handle = handle
+    return failed
+
+
+def without_order(shop: Shop) -> set[str]:
+    """Return the payments whose entries lack their order; those of lines come with the orders."""
+    known, found = true(shop), stored(shop)
+    lost = {key for key in known if found[key] != known[key]}
+    return {known[key][2] for key in lost if known[key][1] == "shop_payment"}
+
+
+@pytest.mark.parametrize("status", (400, 403, 404, 500))
+def test_a_payment_that_fails_costs_no_other_payment_its_order(
+    pool: ConnectionPool, status: int
+) -> None:
+    shop = fill(pool, orders=130)
+    bad = sorted(
+        reference_id
+        for order_id, kind, reference_id, _ in true(shop).values()
+        if kind == "shop_payment" and order_id
+    )[60]
+    failed = fail_payments(shop, lambda path: bad in path, status)
+    shop.add_job("payments")
+    shop.run(hours=0.2)
+    assert without_order(shop) == {bad}
+    assert len(failed) <= 8, "the batch is halved, not asked for one by one"
+    failed.clear()
+    shop.run(hours=24)
+    if status != 404:  # there it means "no such payment"
+        assert 3 <= len(failed) <= 14, "it is tried again, ever more seldom"
+
+
+def test_an_outage_of_payments_costs_no_order_and_convicts_nobody(pool: ConnectionPool) -> None:
+    shop = fill(pool, orders=130)
+    clock = shop.pulls.rows.clock
+    ends_at = clock.now() + timedelta(hours=5)
+    fail_payments(shop, lambda _path: clock.now() < ends_at)
+    job_id = shop.add_job("payments")
+    shop.run(hours=4.5)
+    assert shop.job(job_id, "status") != "dead"
+    shop.run(hours=12)
+    assert without_order(shop) == set()
+    assert shop.unreadable() == []
+    assert shop.job(job_id, "cursor -> 'aside'") is None

@@ -128,6 +128,7 @@ def test_a_listing_in_call_when_the_pause_comes_is_settled_and_its_push_waits(
         shops.want(sku, wanted("12.10", 5))
     push = shops.push()
     shops.drive(push, lambda: shops.shown("A-2").price == Decimal("12.10"))
+    shops.drive(push, lambda: shops.one("SELECT channels_at FROM connected_accounts"))
     quiet_from = clock.monotonic() + 60
     permits = shops.one("SELECT count(*) FROM call_ledger")
     shops.drive(push, lambda: clock.monotonic() > quiet_from)

@@ -236,7 +236,20 @@ def test_while_a_platform_is_down_one_probe_goes_and_the_others_work(pulls: Pull
     assert isinstance(other.step(), Wait)
     pulls.drive("done")
     assert len(pulls.script.asks) == requests_before + 1
+    pulls.rows.clock.sleep(60)
     assert isinstance(other.step(), Done)
+
+
+def test_in_an_outage_the_probes_go_to_one_account_after_the_other(pulls: Pulls) -> None:
+    """Law L16: a platform that counts errors would block the one account that takes them all."""
+    for number in range(4):
+        pulls.rows.add(f"s{number}", tier="free" if number else "pro", waited=MINUTE)
+    pulls.script.answers = [error(TransientError) for _ in range(11)]
+    while pulls.script.answers:
+        pulls.drive("refused", steps=2000)
+    shops = [shop for shop, _ in pulls.script.asks]
+    assert max(shops.count(shop) for shop in shops) <= 4
+    assert len(set(shops)) == 4
 
 
 def test_a_job_that_fails_alone_waits_longer_each_time_and_dies_with_a_notice(

@@ -82,6 +82,42 @@ def test_a_row_that_fails_its_page_of_listings_costs_no_other_listing(
     check_culprit(shop, job_id)
 
 
+@pytest.mark.parametrize("place", (0, 17, -1))
+@pytest.mark.parametrize("platform", (ETSY, PRINTIFY))
+def test_later_runs_read_around_a_row_that_is_known_to_fail(
+    pool: ConnectionPool, platform: str, place: int
+) -> None:
+    """A row is narrowed down once; then it costs a few calls a day, and nobody's order is lost."""
+    shop = make_shop(pool, platform)
+    ids = add_orders(shop, 24)
+    bad = ids[place]
+    shop.server.texts = {bad}
+    shop.add_job("orders")
+    shop.run(hours=0.3)
+    found_after = shop.server.failures
+    ids += add_orders(shop, 2)
+    shop.run(hours=2 if platform == ETSY else 4)  # the share of errors pauses Printify
+    assert shop.ids("orders") == set(ids) - {bad}
+    assert shop.server.failures - found_after <= 6, "it is not narrowed down in every run"
+
+
+@pytest.mark.parametrize("platform", (ETSY, PRINTIFY))
+def test_a_row_that_failed_is_read_once_its_fault_has_ended(
+    pool: ConnectionPool, platform: str
+) -> None:
+    shop = make_shop(pool, platform)
+    ids = add_orders(shop, 4)
+    shop.server.texts = {ids[-1]}
+    job_id = shop.add_job("orders")
+    shop.run(hours=0.2)
+    assert shop.ids("orders") == set(ids[:-1])
+    shop.server.texts = set()
+    shop.run(hours=1.5)
+    assert shop.ids("orders") == set(ids)
+    assert shop.unreadable() == []
+    assert shop.job(job_id, "cursor -> 'known'") is None
+
+
 def test_a_row_that_the_database_refuses_costs_no_other_row_and_every_call_is_counted(
     pool: ConnectionPool,
 ) -> None:

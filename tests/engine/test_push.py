@@ -132,7 +132,7 @@ def test_a_part_is_published_once_however_often_the_answer_is_lost(
     faults = ShopFaultPlan(3, rates={"lost-reply": 0.3})
     shops = make_shops(pool, clock, tmp_path, faults=faults)
     for number in range(8):
-        stage(shops, f"N-{number}")
+        shops.stage(f"N-{number}")
     shops.drive(
         shops.push(),
         until=lambda: shops.ask("SELECT DISTINCT status FROM product_staging") == [("published",)],
@@ -151,7 +151,7 @@ def test_a_part_whose_making_was_not_answered_is_found_though_the_search_lags(
     faults = ShopFaultPlan(3, rates={"lost-reply": 0.3})
     shops = make_shops(pool, clock, tmp_path, faults=faults, search_lag_s=3600)
     for number in range(8):
-        stage(shops, f"N-{number}")
+        shops.stage(f"N-{number}")
     shops.drive(
         shops.push(),
         until=lambda: shops.ask("SELECT DISTINCT status FROM product_staging") == [("published",)],
@@ -165,7 +165,7 @@ def test_a_part_the_merchant_already_has_is_adopted_not_made_again(shops: Shops)
     shops.simulator.seed_product(
         shops.domain("acme"), "N-1", price=Decimal("11.00"), quantities={"Dallas Central": 1}
     )
-    stage(shops, "N-1")
+    shops.stage("N-1")
     shops.drive(shops.push(), until=lambda: shops.waiting() == 0)
     assert len(shops.simulator.shop(shops.domain("acme")).by_sku("N-1")) == 1
     assert shops.simulator.calls["productSet"] == 0
@@ -189,7 +189,7 @@ def test_an_adopted_part_whose_price_is_far_from_ours_is_held(shops: Shops) -> N
     shops.simulator.seed_product(
         shops.domain("acme"), "N-1", price=Decimal("99.00"), quantities={"Dallas Central": 1}
     )
-    stage(shops, "N-1")
+    shops.stage("N-1")
     shops.drive(shops.push())
     assert shops.shown("N-1").price == Decimal("99.00")
     assert shops.shown("N-1").quantities["Dallas Central"] == 4
@@ -297,22 +297,3 @@ def test_two_pushers_do_not_write_twice(shops: Shops) -> None:
     assert shops.waiting() == 0
     assert shops.simulator.double_writes() == []
     assert len(shops.simulator.effects) == 80
-
-
-def stage(shops: Shops, sku: str) -> None:
-    """Put a part where a good onboarding read leaves it."""
-    now = shops.clock.now()
-    shops.ask(
-        "INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at)"
-        " VALUES ('acme', %s, 0, %s)",
-        sku,
-        now,
-    )
-    shops.ask(
-        "INSERT INTO product_staging (user_id, sku, shop_sku, batch_id, status, title)"
-        " VALUES ('acme', %s, %s, gen_random_uuid(), 'normalized', 'A bolt')",
-        sku,
-        sku,
-    )
-    shops.ask("INSERT INTO listing_state (user_id, sku) VALUES ('acme', %s)", sku)
-    shops.want(sku, wanted("11.55", 4))

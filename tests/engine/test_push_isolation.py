@@ -11,7 +11,6 @@ import pytest
 from psycopg_pool import ConnectionPool
 from tests.engine.bulk_setup import Wire, rebuilt
 from tests.engine.shop_setup import PLACES, Shops, make_shops, wanted
-from tests.engine.test_push import stage
 
 from headway.core.catalog.change_detection import Desired, Observed, Terms, desire
 from headway.core.catalog.intake import ImportRow
@@ -348,8 +347,20 @@ def test_stock_follows_into_a_place_that_comes_into_the_shop_later(shops: Shops)
 
 
 def test_a_part_that_was_not_published_is_looked_for_by_its_own_shop_sku(shops: Shops) -> None:
-    stage(shops, "N-1=K3")
+    shops.stage("N-1=K3")
     shops.ask("UPDATE product_staging SET shop_sku = 'N-1', status = 'failed'")
     shops.drive(shops.push())
     error = shops.one("SELECT push_error FROM listing_state")
     assert "has the SKU N-1;" in error
+
+
+def test_a_write_that_fails_inside_the_shop_is_read_back_and_sent_under_another_key(
+    shops: Shops,
+) -> None:
+    shops.list("A-1")
+    shops.want("A-1", wanted("11.00", 7))
+    shops.simulator.log.breaks_next = True
+    is_done = lambda: shops.shown("A-1").quantities["Dallas Central"] == 7  # noqa: E731
+    shops.drive(shops.push(), until=is_done, steps=100)
+    assert shops.simulator.log.codes["IDEMPOTENCY_PREVIOUS_ATTEMPT_FAILED"] == 0
+    assert shops.simulator.double_writes() == []

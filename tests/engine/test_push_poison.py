@@ -8,7 +8,6 @@ import pytest
 from psycopg_pool import ConnectionPool
 from tests.engine.bulk_setup import Wire, pusher, rebuilt
 from tests.engine.shop_setup import Shops, make_shops, wanted
-from tests.engine.test_push import stage
 
 from headway.core.catalog.listings import Done, Wait
 from headway.engine.push import Push
@@ -49,7 +48,7 @@ def fill(shops: Shops, kind: str, skus: list[str]) -> None:
     """Give every listing a change that needs this kind of call."""
     for sku in skus:
         if kind == "create":
-            stage(shops, sku)
+            shops.stage(sku)
             continue
         shows = wanted("11.00", 5)
         if kind == "activate":
@@ -60,14 +59,16 @@ def fill(shops: Shops, kind: str, skus: list[str]) -> None:
         shops.want(sku, DESIRED.get(kind, wanted("12.00", 5)))
 
 
-def run_for(shops: Shops, push: Push, seconds: float) -> list[Done | Wait]:
+def run_for(
+    shops: Shops, push: Push, seconds: float, *, idle_s: float = IDLE_S
+) -> list[Done | Wait]:
     results: list[Done | Wait] = []
     end_s = shops.clock.monotonic() + seconds
     while shops.clock.monotonic() < end_s:
         results.append(push.step())
         if isinstance(results[-1], Wait):
             wait_s = (results[-1].until - shops.clock.now()).total_seconds()
-            shops.clock.sleep(max(0.01 if results[-1].why == "permit" else IDLE_S, wait_s))
+            shops.clock.sleep(max(0.01 if results[-1].why == "permit" else idle_s, wait_s))
     return results
 
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from psycopg_pool import ConnectionPool
 
 from headway.app.monitoring import alert_metrics_now
 from headway.core.monitoring.rules import current_alerts
+from headway.store.pool import Pool
 from headway_lab.simulation.accounts.faults import CulpritKind, parse_account_faults
 from headway_lab.simulation.accounts.scenario import AccountPlan, AccountScenario
 from headway_lab.simulation.accounts.world import account_world
@@ -15,6 +15,7 @@ from headway_lab.simulation.accounts.world import account_world
 Run = Callable[..., AccountScenario]
 MIXES = (
     ("poison:6",),
+    ("wrong-403:30m", "page-poison:2", "endless:2", "error:2%", "stall:1/h"),
     ("page-poison:3", "webhook-flood:500"),
     ("endless:3", "poison:2"),
     ("wrong-403:10m", "poison:3", "crash:1/h"),
@@ -25,7 +26,7 @@ MIXES = (
 
 
 @pytest.fixture
-def run(pool: ConnectionPool, tmp_path: Path) -> Run:
+def run(pool: Pool, tmp_path: Path) -> Run:
     def run_it(*faults: str, sellers: int, days: float, seed: int) -> AccountScenario:
         plan = AccountPlan(
             world=account_world(sellers=sellers, days=days, seed=seed),

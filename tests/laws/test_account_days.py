@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from psycopg_pool import ConnectionPool
 
 from headway.core.accounts.jobs import Job, JobStatus
 from headway.core.accounts.pagination import Page, PageStep, Paginator
 from headway.engine.pull import Pull
 from headway.providers.etsy.pagination import ReceiptsWalk
+from headway.store.pool import Pool
 from headway_lab.simulation.account_command import figures
 from headway_lab.simulation.accounts.faults import parse_account_faults
 from headway_lab.simulation.accounts.scenario import (
@@ -31,7 +31,7 @@ LAWS_IN_PLAY = {"L1", "L5", "L6", "L7", "L10", "L11", "L12", "L13"}
 
 
 @pytest.fixture
-def run(pool: ConnectionPool, tmp_path: Path) -> Run:
+def run(pool: Pool, tmp_path: Path) -> Run:
     def run_it(
         *faults: str,
         sellers: int = 6,

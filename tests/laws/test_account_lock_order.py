@@ -32,13 +32,13 @@ HOLD = "SELECT FROM sync_jobs WHERE account_id = %s AND kind = 'orders' ORDER BY
 
 
 def test_page_commits_and_operator_commands_never_deadlock(
-    pool: ConnectionPool,
+    shared_pool: ConnectionPool,
 ) -> None:
     seller = SellerId("a")
-    sellers = Sellers(pool, SellerSettings(terms=Terms(locations={}, currency="USD")))
+    sellers = Sellers(shared_pool, SellerSettings(terms=Terms(locations={}, currency="USD")))
     shops = {ETSY: "1", PRINTIFY: "2"}
     mine = [
-        connect_account(pool, seller, shop, platform=platform, now=NOW).bare
+        connect_account(shared_pool, seller, shop, platform=platform, now=NOW).bare
         for platform, shop in shops.items()
     ]
 
@@ -46,17 +46,17 @@ def test_page_commits_and_operator_commands_never_deadlock(
         account, moment = mine[number % 2], NOW + timedelta(minutes=number)
         page = Page(records=Records(orders=(replace(ORDER, external_id=f"{number}"),)))
         step = PageStep(cursor={}, horizon_at=moment)
-        with guarded(), pool.connection() as connection, connection.transaction():
+        with guarded(), shared_pool.connection() as connection, connection.transaction():
             connection.execute(HOLD, [account.id])
             write(connection, account, page, step, kind=DataKind.ORDERS, asked_at=NOW, now=moment)
 
     def refuse(number: int) -> None:
-        with guarded(), pool.connection() as connection, connection.transaction():
+        with guarded(), shared_pool.connection() as connection, connection.transaction():
             disconnect(connection, mine[number % 2], "refused", now=NOW)
 
     def join(number: int) -> None:
         account = mine[number % 2]
-        connect_account(pool, seller, account.shop, platform=account.platform, now=NOW)
+        connect_account(shared_pool, seller, account.shop, platform=account.platform, now=NOW)
 
     def pay(number: int) -> None:
         tier = list(Tier)[number % 4]
@@ -78,6 +78,6 @@ def test_page_commits_and_operator_commands_never_deadlock(
         thread.join()
     assert troubles == []
     assert sellers.orders_count(seller, now=NOW) == ROUNDS
-    with pool.connection() as connection:
+    with shared_pool.connection() as connection:
         tiers = connection.execute("SELECT DISTINCT tier FROM sync_jobs").fetchall()
     assert tiers == [(sellers.tier(seller),)]

@@ -114,8 +114,8 @@ class Storm:
             self.rows.revive(account.id, now=NOW)
 
 
-def test_everything_that_writes_jobs_at_once_never_deadlocks(pool: ConnectionPool) -> None:
-    storm = Storm(pool)
+def test_everything_that_writes_jobs_at_once_never_deadlocks(shared_pool: ConnectionPool) -> None:
+    storm = Storm(shared_pool)
     for number in range(len(SHOPS)):
         storm.join(number)
     troubles: list[Exception] = []
@@ -143,7 +143,7 @@ def test_everything_that_writes_jobs_at_once_never_deadlocks(pool: ConnectionPoo
     for number in range(len(SHOPS)):
         storm.join(number)
     storm.rescue(0)
-    with pool.connection() as connection:
+    with shared_pool.connection() as connection:
         tiers = "SELECT count(*) FROM sync_jobs JOIN profiles USING (user_id)"
         off = connection.execute(f"{tiers} WHERE sync_jobs.tier <> profiles.tier").fetchone()
         lost = "SELECT count(*) FROM sync_jobs WHERE status IN ('running', 'cancelled', 'dead')"

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from psycopg_pool import ConnectionPool
 
 from headway.app.accounts import connect_account
 from headway.config import Settings
@@ -23,6 +22,7 @@ from headway.operations.callers import OperatorCaller, operator
 from headway.providers.shopify.storefront import shop_limit_key, store_tokens
 from headway.providers.vault import open_vault
 from headway.store.accounts.credentials import Credentials
+from headway.store.pool import Pool
 from headway_lab.simulation.faults import parse_faults
 from headway_lab.simulation.scenario import START, Parts, Plan, Scenario
 from headway_lab.simulation.world import seeded_world
@@ -103,7 +103,7 @@ def install(scenario: Scenario, *, lasting: timedelta | None = None) -> None:
     if lasting is not None:
         grant = {"refresh": "shprt_1", "refresh_expires_at": app.clock.now() + lasting}
     store_tokens(Credentials(app.pool), vault, limit_key, clock=app.clock, access=token, **grant)
-    connect_account(app.pool, seller, domain, now=app.clock.now())
+    connect_account(app.pool, seller, domain, rehearses=False, now=app.clock.now())
 
 
 def lose_worker(scenario: Scenario) -> None:
@@ -244,7 +244,7 @@ STORIES = {
 QUICK = ("parked", "disconnected", "permit_wait")
 
 
-def run_story(story: AlertCause, pool: ConnectionPool, folder: Path) -> Scenario:
+def run_story(story: AlertCause, pool: Pool, folder: Path) -> Scenario:
     days, faults = (story.end_by + 2) / 1440, parse_faults(story.faults)
     world = seeded_world(
         products=story.products, days=days, seed=1, share_per_day=story.share_per_day
@@ -261,7 +261,7 @@ def run_story(story: AlertCause, pool: ConnectionPool, folder: Path) -> Scenario
     return scenario
 
 
-def wrong_min(story: AlertCause, pool: ConnectionPool) -> float:
+def wrong_min(story: AlertCause, pool: Pool) -> float:
     if not isinstance(story.wrong, str):
         return story.wrong
     with pool.connection() as connection:
@@ -277,7 +277,7 @@ def wrong_min(story: AlertCause, pool: ConnectionPool) -> float:
     ],
 )
 def test_each_alert_fires_once_within_five_minutes_and_resolves(
-    pool: ConnectionPool, tmp_path: Path, name: str
+    pool: Pool, tmp_path: Path, name: str
 ) -> None:
     story = STORIES[name]
     phases: dict[str, list[tuple[AlertPhase, float]]] = {}
@@ -291,7 +291,7 @@ def test_each_alert_fires_once_within_five_minutes_and_resolves(
     assert story.ends <= over_at <= story.end_by
 
 
-def test_a_failing_part_is_shown_and_raises_no_alert(pool: ConnectionPool, tmp_path: Path) -> None:
+def test_a_failing_part_is_shown_and_raises_no_alert(pool: Pool, tmp_path: Path) -> None:
     alerts_by_minute: dict[float, set[str]] = {}
 
     def record_alerts(scenario: Scenario) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from psycopg_pool import ConnectionPool
 
 from headway.core.monitoring.alert_state import AlertPhase
+from headway.store.pool import Pool
 from headway_lab.simulation.faults import parse_faults
 from headway_lab.simulation.scenario import Plan, Scenario
 from headway_lab.simulation.world import seeded_world
@@ -16,7 +16,7 @@ SOON_MIN = 5
 
 
 @pytest.fixture
-def watch(pool: ConnectionPool, tmp_path: Path) -> Watch:
+def watch(pool: Pool, tmp_path: Path) -> Watch:
     def run_it(
         *faults: str,
         policy: str = "adaptive",

@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from psycopg_pool import ConnectionPool
 
 from headway.core.accounts.jobs import JobStatus
 from headway.core.monitoring.alert_state import AlertPhase
 from headway.operations.callers import operator
 from headway.operations.jobs import jobs, revive_job
+from headway.store.pool import Pool
 from headway_lab.platforms import PRINTIFY
 from headway_lab.simulation.accounts.faults import parse_account_faults
 from headway_lab.simulation.accounts.printify import SimulatedPrintify
@@ -26,7 +26,7 @@ Act = Callable[[AccountScenario], None]
 
 
 def run_story(
-    pool: ConnectionPool,
+    pool: Pool,
     folder: Path,
     *faults: str,
     acts: Mapping[float, Act] | None = None,
@@ -54,7 +54,7 @@ def phases_of(scenario: AccountScenario, name: str) -> list[tuple[AlertPhase, fl
     ]
 
 
-def minute_of(pool: ConnectionPool, query: str) -> float:
+def minute_of(pool: Pool, query: str) -> float:
     with pool.connection() as connection:
         ((at,),) = connection.execute(query.encode()).fetchall()
     assert isinstance(at, datetime)
@@ -62,9 +62,7 @@ def minute_of(pool: ConnectionPool, query: str) -> float:
 
 
 @pytest.mark.campaign
-def test_a_platform_outage_raises_one_alert_for_all_sellers(
-    pool: ConnectionPool, tmp_path: Path
-) -> None:
+def test_a_platform_outage_raises_one_alert_for_all_sellers(pool: Pool, tmp_path: Path) -> None:
     plan = AccountPlan(
         world=account_world(sellers=8, days=0.2, seed=1),
         days=0.2,
@@ -109,7 +107,7 @@ def restore(scenario: AccountScenario) -> None:
 
 @pytest.mark.campaign
 def test_dead_jobs_raise_one_alert_that_resolves_when_they_are_revived(
-    pool: ConnectionPool, tmp_path: Path
+    pool: Pool, tmp_path: Path
 ) -> None:
     scenario = run_story(pool, tmp_path, acts={60: narrow, 360: restore}, days=0.26)
     (fired, fired_at), (over, over_at) = phases_of(scenario, "dead_jobs")
@@ -129,7 +127,7 @@ def spend_etsy(scenario: AccountScenario) -> None:
 
 @pytest.mark.campaign
 def test_a_used_up_daily_quota_raises_one_alert_that_resolves_when_there_is_room(
-    pool: ConnectionPool, tmp_path: Path
+    pool: Pool, tmp_path: Path
 ) -> None:
     scenario = run_story(pool, tmp_path, acts={120: spend_etsy}, days=1.3)
     (fired, fired_at), (over, over_at) = phases_of(scenario, "quota_spent")

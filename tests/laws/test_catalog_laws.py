@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from psycopg_pool import ConnectionPool
 
 from headway.app import App
 from headway.config import Settings
@@ -18,6 +17,7 @@ from headway.core.timetable.policies import Next, ReadResult
 from headway.core.timetable.policies.rolling import Rolling
 from headway.engine.explain import reasons
 from headway.engine.ports import SchedulePort
+from headway.store.pool import Pool
 from headway_lab.simulation.explain_checks import check_explanations
 from headway_lab.simulation.faults import parse_faults
 from headway_lab.simulation.scenario import Parts, Plan, Scenario
@@ -29,7 +29,7 @@ RUSH = "outage:4h@01:00"
 
 
 @pytest.fixture
-def run(pool: ConnectionPool, tmp_path: Path) -> Run:
+def run(pool: Pool, tmp_path: Path) -> Run:
     def run_it(
         parts: Parts,
         *faults: str,
@@ -47,7 +47,6 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
             days=days,
             faults=parse_faults(faults),
             sellers=sellers,
-            poll=timedelta(minutes=5),
         )
         scenario = Scenario(plan, pool, tmp_path, parts)
         scenario.run()
@@ -152,7 +151,7 @@ def test_l5_notices_a_listing_that_two_workers_hold(run: Run) -> None:
     assert "L5" in run(Parts(schedule=Greedy), "crash:20/h")
 
 
-def test_l5_notices_a_late_settle_that_is_accepted(run: Run, pool: ConnectionPool) -> None:
+def test_l5_notices_a_late_settle_that_is_accepted(run: Run, pool: Pool) -> None:
     class Unfenced(Wrong):
         def settle(self, settlements: list[Settlement], **more: object) -> int:
             with pool.connection() as connection:
@@ -275,7 +274,7 @@ def test_l8_notices_a_failure_that_takes_a_part_off_sale_before_it_is_parked(run
     assert run(tampering(hasty), "vanish:3@01:00", products=60, days=1.1)["L8"] > 0
 
 
-def test_l10_notices_a_read_that_writes_another_sellers_row(run: Run, pool: ConnectionPool) -> None:
+def test_l10_notices_a_read_that_writes_another_sellers_row(run: Run, pool: Pool) -> None:
     class Leaking(Wrong):
         def claim(self, skus: list[Sku], **more: object) -> list[Listing]:
             listings = self.inner.claim(skus, **more)
@@ -296,9 +295,7 @@ def test_l10_notices_a_read_that_writes_another_sellers_row(run: Run, pool: Conn
     assert run(Parts(schedule=Leaking), sellers=2, days=0.1)["L10"] > 0
 
 
-def test_the_hourly_comparison_notices_a_row_changed_by_hand(
-    run: Run, pool: ConnectionPool
-) -> None:
+def test_the_hourly_comparison_notices_a_row_changed_by_hand(run: Run, pool: Pool) -> None:
     class Meddling(Wrong):
         def rescue(self, now: datetime) -> int:
             with pool.connection() as connection:
@@ -314,7 +311,7 @@ def test_the_hourly_comparison_notices_a_row_changed_by_hand(
 
 @pytest.mark.parametrize("lapse", ({"sentence": ""}, {"until": None}))
 def test_l13_notices_a_listing_without_a_reason(
-    pool: ConnectionPool, tmp_path: Path, lapse: dict[str, Any]
+    pool: Pool, tmp_path: Path, lapse: dict[str, Any]
 ) -> None:
     plan = Plan(world=seeded_world(products=30, days=0.1, seed=1), days=0.1)
     scenario = Scenario(plan, pool, tmp_path)
@@ -326,7 +323,7 @@ def test_l13_notices_a_listing_without_a_reason(
     assert scenario.violations.counts["L13"] > 0
 
 
-def test_l1_notices_a_call_while_everything_is_paused(run: Run, pool: ConnectionPool) -> None:
+def test_l1_notices_a_call_while_everything_is_paused(run: Run, pool: Pool) -> None:
     class IgnoringPauses(Wrong):
         """Ends every pause before it reads, as if there were none."""
 

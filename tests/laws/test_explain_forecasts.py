@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from psycopg_pool import ConnectionPool
 
+from headway.store.pool import Pool
 from headway_lab.simulation.account_command import figures as account_figures
 from headway_lab.simulation.accounts.faults import parse_account_faults
 from headway_lab.simulation.accounts.scenario import AccountPlan, AccountScenario
@@ -27,7 +27,7 @@ Run = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def run(pool: ConnectionPool, tmp_path: Path) -> Run:
+def run(pool: Pool, tmp_path: Path) -> Run:
     def run_it(
         policy: str, *faults: str, products: int = 500, days: float, parts: Parts | None = None
     ) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def test_nine_in_ten_listings_are_called_within_a_headway_of_the_forecast(
 
 
 def test_nine_in_ten_jobs_run_within_an_interval_of_the_forecast(
-    pool: ConnectionPool, tmp_path: Path
+    pool: Pool, tmp_path: Path
 ) -> None:
     plan = AccountPlan(
         world=account_world(sellers=4, days=0.25, seed=1),

@@ -32,9 +32,9 @@ OFFER = {
 def fill(pool: ConnectionPool) -> None:
     with pool.connection() as connection:
         connection.execute(
-            "INSERT INTO connected_accounts (user_id, platform, shop, locations, locations_at)"
-            " VALUES ('a', 'shopify', 'a.myshopify.com', '{}', %s)",
-            [NOW],
+            "INSERT INTO connected_accounts (user_id, platform, shop, locations, locations_at,"
+            " push_started_at) VALUES ('a', 'shopify', 'a.myshopify.com', '{}', %(now)s, %(now)s)",
+            {"now": NOW},
         )
         connection.execute(
             "INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at)"
@@ -49,10 +49,14 @@ def fill(pool: ConnectionPool) -> None:
 
 
 def test_fetch_push_and_operator_commands_never_deadlock(
-    pool: ConnectionPool,
+    shared_pool: ConnectionPool,
 ) -> None:
-    fill(pool)
-    pushes, review, schedule = Pushes(pool, guard_move=Decimal(1)), Review(pool), Schedule(pool)
+    fill(shared_pool)
+    pushes, review, schedule = (
+        Pushes(shared_pool, guard_move=Decimal(1)),
+        Review(shared_pool),
+        Schedule(shared_pool),
+    )
     skus = [Sku(f"S{number}") for number in range(1, LISTINGS + 1)]
     lease = NOW + timedelta(seconds=60)
 

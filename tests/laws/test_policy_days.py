@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from psycopg_pool import ConnectionPool
 
 from headway.app import App
 from headway.core.catalog.listings import Sku
@@ -16,6 +15,7 @@ from headway.core.timetable.policies import Policy
 from headway.core.timetable.policies.hours import Opening
 from headway.core.timetable.policies.policy import EMPTY, CatalogSummary, Placement
 from headway.core.timetable.policies.split import Split
+from headway.store.pool import Pool
 from headway_lab.simulation.faults import parse_faults
 from headway_lab.simulation.report import figures
 from headway_lab.simulation.scenario import Parts, Plan, Scenario
@@ -31,7 +31,7 @@ FAULTS = (
 
 
 @pytest.fixture
-def run(pool: ConnectionPool, tmp_path: Path) -> Run:
+def run(pool: Pool, tmp_path: Path) -> Run:
     def run_it(
         policy: str,
         *faults: str,

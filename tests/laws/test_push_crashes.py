@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.engine.shop_setup import Shops, make_shops, wanted
-from tests.engine.test_push import stage
 
 from headway.app import build
 from headway.core.catalog.listings import Wait
@@ -46,7 +45,7 @@ def begin_round(shops: Shops, number: int) -> None:
     for index in range(LISTINGS):
         shops.want(f"A-{index}", wanted(prices(number), 1 + number % 7, number % 3))
     shops.simulator.renumber(shops.domain("acme"), "A-0")
-    stage(shops, f"N-{number}")
+    shops.stage(f"N-{number}")
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from psycopg_pool import ConnectionPool
 
 from headway.app import App
 from headway.config import Settings
 from headway.core.catalog.storefront import Change, PriceWrite, Pushed, PushLease, Shop
 from headway.engine.ports import PushesPort
+from headway.store.pool import Pool
 from headway_lab.simulation.faults import parse_faults
 from headway_lab.simulation.scenario import Parts, Plan, Scenario
 from headway_lab.simulation.shops import domain_of
@@ -28,7 +28,7 @@ BUSY: dict[str, Any] = {"products": 120, "days": 0.25, "share_per_day": 30.0}
 
 
 @pytest.fixture
-def simulate(pool: ConnectionPool, tmp_path: Path) -> Simulate:
+def simulate(pool: Pool, tmp_path: Path) -> Simulate:
     def run(
         parts: Parts,
         *faults: str,
@@ -42,7 +42,6 @@ def simulate(pool: ConnectionPool, tmp_path: Path) -> Simulate:
             days={**BUSY, **more}["days"],
             faults=parse_faults(faults),
             sellers=sellers,
-            poll=timedelta(minutes=5),
         )
         scenario = Scenario(plan, pool, tmp_path, parts)
         meet(scenario)
@@ -154,9 +153,7 @@ def test_l6_notices_a_change_that_never_reaches_the_shop(simulate: Simulate) -> 
     assert "and not shown" in examples(scenario, "L6")
 
 
-def test_l6_notices_a_write_that_never_reached_the_shop(
-    simulate: Simulate, pool: ConnectionPool
-) -> None:
+def test_l6_notices_a_write_that_never_reached_the_shop(simulate: Simulate, pool: Pool) -> None:
     class Lying(Wrong):
         def due_shops(self, now: datetime, **more: Any) -> list[Shop]:
             with pool.connection() as connection:

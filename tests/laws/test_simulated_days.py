@@ -1,14 +1,13 @@
 """Simulated days on the real engine and store: the laws hold under every fault outside."""
 
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from psycopg_pool import ConnectionPool
 
 from headway.store.monitoring.law_checks import LawChecks as StoreLaws
+from headway.store.pool import Pool
 from headway_lab.simulation.faults import parse_faults
 from headway_lab.simulation.scenario import Plan, Scenario
 from headway_lab.simulation.world import seeded_world
@@ -21,7 +20,7 @@ BUSY: dict[str, Any] = {"products": 400, "days": 0.5, "share_per_day": 4.0}
 
 
 @pytest.fixture
-def run(pool: ConnectionPool, tmp_path: Path) -> Run:
+def run(pool: Pool, tmp_path: Path) -> Run:
     def run_it(
         *faults: str,
         seed: int = 1,
@@ -38,7 +37,6 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
             days=days,
             seed=seed,
             faults=parse_faults(faults),
-            poll=timedelta(minutes=5),
             **more,
         )
         scenario = Scenario(plan, pool, tmp_path)
@@ -143,6 +141,17 @@ def test_failures_count_only_against_the_skus_with_a_fault(run: Run) -> None:
     assert set(stock) == {0}
 
 
+def test_lines_that_contradict_themselves_are_held_and_renamed_locations_lose_no_stock(
+    run: Run,
+) -> None:
+    scenario = run("contradict:8@01:00", "rename:2@02:00", "no-currency:1h@03:00", seed=3, days=0.2)
+    assert_lawful(scenario)
+    held = {row.sku for row in scenario.laws.held}
+    assert held & set(scenario.affected.contradict)
+    assert held - set(scenario.affected.contradict), "those at the renamed location"
+    assert scenario.laws.failing == []
+
+
 def test_a_sku_that_makes_calls_fail_is_found_in_few_calls(run: Run) -> None:
     scenario = run("poison:1", seed=3)
     assert_lawful(scenario)
@@ -191,7 +200,7 @@ def test_without_faults_a_change_is_in_the_shop_within_seconds(run: Run) -> None
     ),
 )
 def test_each_change_reaches_the_shop_once_under_every_fault(
-    run: Run, pool: ConnectionPool, faults: tuple[str, ...]
+    run: Run, pool: Pool, faults: tuple[str, ...]
 ) -> None:
     scenario = run(*faults, seed=12, sellers=2, **BUSY)
     assert_lawful(scenario)
@@ -218,7 +227,9 @@ def test_a_settle_of_a_pusher_that_froze_is_rejected(run: Run) -> None:
         ("timeout:5%", "error:5%", "slow:10%", "crash:2/h"),
         ("truncate:3%", "html:3%", "drop:3%", "duplicate:5%"),
         ("poison:2", "timeout:2%"),
-        ("poison:5", "shop-poison:3"),
+        # Seven parts at the supplier and three in the shop are one of each form.
+        ("poison:7", "shop-poison:3"),
+        ("poison:7", "shop-poison:6", "crash:1/h", "timeout:2%", "shop-lost-reply:3%"),
         ("vanish:5@10:00", "badprice:5@1d05:00", "crash:1/h"),
         ("stall:2/h", "crash:1/h", "timeout:5%"),
         ("shop-lost-reply:5%", "crash:1/h", "shop-stale:55@10:00"),

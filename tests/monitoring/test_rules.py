@@ -28,6 +28,7 @@ WELL = {
         for what in (
             "housekeeping", "paused", "refusals_in_a_row", "stuck", "shops_down", "tokens_ending",
             "quotas_spent", "unreadable", "removals_held",
+            "unknown_locations", "unpublished", "oversold",
         )
     },
     'headway_listings{state="stale"}': 0.0,
@@ -59,7 +60,10 @@ WRONG = {
     "disconnected": {"headway_accounts_disconnected": 1},
     "token_expiring": {TROUBLE.format(what="tokens_ending"): 1},
     "dead_jobs": {'headway_jobs{status="dead"}': 1},
+    "unknown_location": {TROUBLE.format(what="unknown_locations"): 1},
     "removals_held": {TROUBLE.format(what="removals_held"): 1},
+    "unpublished": {TROUBLE.format(what="unpublished"): 1},
+    "oversell": {TROUBLE.format(what="oversold"): 1},
     "housekeeping": {TROUBLE.format(what="housekeeping"): 1},
     "no_tick": {"headway_tick_age_seconds": 301},
     "quota_spent": {TROUBLE.format(what="quotas_spent"): 1},

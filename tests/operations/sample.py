@@ -56,7 +56,8 @@ class SampleDeployment:
 
     def set_state(self, seller: SellerId, sku: Sku, price: str = "11.00", **columns: Any) -> None:
         """Insert what the shop shows for a listing; keywords are columns of its state."""
-        state = {"price": price, "cost": "8", "currency": "USD", "compare_at": None}
+        state: dict[str, Any] = {"price": price, "cost": "8", "currency": "USD"}
+        state |= {"compare_at": None, "quantities": {}}
         row = {"desired": state, "applied": state, "applied_at": self.clock.now(), **columns}
         values = [json.dumps(value) if isinstance(value, dict) else value for value in row.values()]
         self.execute(

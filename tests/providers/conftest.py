@@ -14,6 +14,8 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.clock import Clock, ScaledClock
+from headway.config import Settings
+from headway.providers.boeing.api import api_of
 from headway.providers.boeing.client import BoeingAccess, BoeingSupplier
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
@@ -81,6 +83,7 @@ class Rig:
             token_store=Credentials(self.pool),
             vault=Vault([KEY]),
             clock=self.clock,
+            api=options.pop("api", api_of(Settings())),
             transport=transport,
             **options,
         )

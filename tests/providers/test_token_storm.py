@@ -28,9 +28,9 @@ from headway.providers.shopify.storefront import (
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.reply import SimReply
+from headway_lab.simulators.shopify.apps import AppSecret
 from headway_lab.simulators.shopify.shop import ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
-from headway_lab.simulators.shopify.tokens import AppSecret
 from headway_lab.simulators.transport import serve
 
 WORKERS = 8
@@ -114,7 +114,7 @@ def _enter(worker: ShopifyStorefront, messages: list[str]) -> bool:
             if worker.needs_token():
                 worker.refresh_token()
             else:
-                worker.locations()
+                worker.details()
                 return True
         except ProviderError as error:
             messages.append(f"{error} {error!r}")

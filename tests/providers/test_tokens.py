@@ -111,7 +111,7 @@ def worker(endpoint: TokenServer) -> Iterator[ShopifyStorefront]:
 def test_without_tokens_a_person_must_connect_the_shop(worker: ShopifyStorefront) -> None:
     assert not worker.needs_token()
     with pytest.raises(UnauthorizedError, match="headway connect"):
-        worker.locations()
+        worker.details()
 
 
 def test_the_token_of_a_custom_app_never_dies(
@@ -120,7 +120,7 @@ def test_the_token_of_a_custom_app_never_dies(
     endpoint.connect(lasts=None)
     endpoint.clock.sleep(400 * 86_400)
     assert not worker.needs_token()
-    assert worker.locations() == {}
+    assert worker.details().locations == {}
 
 
 def test_a_custom_token_that_is_refused_is_kept_and_tried_again(
@@ -129,14 +129,14 @@ def test_a_custom_token_that_is_refused_is_kept_and_tried_again(
     endpoint.connect(lasts=None)
     endpoint.access = "revoked-and-replaced"
     with pytest.raises(UnauthorizedError, match="headway connect") as raised:
-        worker.locations()
+        worker.details()
     assert "access-0000" not in str(raised.value)
     with contextlib.closing(endpoint.worker()) as other:
         assert not other.needs_token()
         with pytest.raises(UnauthorizedError, match="refuses the access token"):
-            other.locations()
+            other.details()
         endpoint.access = "access-0000"
-        assert other.locations() == {}
+        assert other.details().locations == {}
 
 
 def test_a_token_is_refreshed_shortly_before_it_dies(
@@ -147,10 +147,10 @@ def test_a_token_is_refreshed_shortly_before_it_dies(
     assert not worker.needs_token()
     endpoint.clock.sleep(2)
     assert worker.needs_token()
-    assert worker.locations() == {}, "until then it still serves"
+    assert worker.details().locations == {}, "until then it still serves"
     assert worker.refresh_token(send_by_s=endpoint.clock.monotonic() + 60)
     assert not worker.needs_token()
-    assert worker.locations() == {}
+    assert worker.details().locations == {}
     assert endpoint.forms == [
         {
             "client_id": ["app-1"],
@@ -167,21 +167,21 @@ def test_a_refused_token_is_fetched_again_once_for_all_workers(endpoint: TokenSe
     with contextlib.ExitStack() as stack:
         workers = [stack.enter_context(contextlib.closing(endpoint.worker())) for _ in range(4)]
         for client in workers:
-            client.locations()
+            client.details()
         endpoint.access = "revoked-and-replaced"
         for client in workers[:3]:
             with pytest.raises(UnauthorizedError, match="another is fetched"):
-                client.locations()
+                client.details()
         assert workers[1].needs_token()
         assert workers[1].refresh_token()
         # A latecomer still sends the dead one, and must not kill the new one by that; nor is it
         # refused for good, which would disconnect the seller's shop.
         with pytest.raises(TransientError, match="just replaced"):
-            workers[3].locations()
+            workers[3].details()
         for client in workers:
             assert not client.needs_token()
             assert not client.refresh_token()
-            assert client.locations() == {}
+            assert client.details().locations == {}
     assert endpoint.refreshes == 1
 
 
@@ -218,7 +218,7 @@ def test_the_new_refresh_token_is_kept_before_the_new_access_token(
     assert saved == ["refresh", "access"]
     with contextlib.closing(endpoint.worker()) as other:
         assert other.refresh_token()
-        assert other.locations() == {}
+        assert other.details().locations == {}
 
 
 def test_a_lost_reply_is_asked_for_again_with_the_same_token(
@@ -253,7 +253,7 @@ def test_a_refused_refresh_is_tried_again_until_the_connection_ends(
     assert worker.needs_token(), "one refusal may be a mistake"
     endpoint.spoil = None
     assert worker.refresh_token()
-    assert worker.locations() == {}
+    assert worker.details().locations == {}
 
 
 @pytest.mark.parametrize("error", ("invalid_request", "application_cannot_be_found"))
@@ -284,7 +284,7 @@ def test_connecting_with_a_token_that_stays_forgets_the_old_refresh_token(
     endpoint.connect(lasts=None)
     endpoint.access = "revoked"
     with pytest.raises(UnauthorizedError, match="headway connect"):
-        worker.locations()
+        worker.details()
     assert not worker.needs_token()
 
 

@@ -128,7 +128,13 @@ class Deployment:
         store_tokens(catalog, vault, limit_key, clock=CLOCK, **tokens)
         owner_id = shop if platform == PRINTIFY else ""
         connect_account(
-            self.pool, SellerId(seller), shop, platform=platform, owner_id=owner_id, now=CLOCK.now()
+            self.pool,
+            SellerId(seller),
+            shop,
+            platform=platform,
+            owner_id=owner_id,
+            rehearses=False,
+            now=CLOCK.now(),
         )
 
     def one(self, sql: str, *values: object) -> Any:

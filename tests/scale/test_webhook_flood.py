@@ -10,7 +10,7 @@ from tests.scale.deployment import CLOCK
 from tests.scale.storm import Storm
 from tests.scale.truth import breaches
 
-from headway_lab.simulators.shopify.tokens import AppSecret
+from headway_lab.simulators.shopify.apps import AppSecret
 from headway_lab.simulators.shopify.webhooks import Delivery
 
 ORDERS, COPIES, SENDERS = 150, 10, 24

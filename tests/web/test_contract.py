@@ -70,18 +70,18 @@ bounded = settings(
 
 
 @every_operation
-@pytest.mark.parametrize(
-    ("role", "seller"), ((Role.OPERATOR, None), (Role.SELLER, ACME)), ids=("operator", "seller")
-)
 def test_every_response_is_one_that_the_document_allows(
-    operation: Any, role: Role, seller: str | None, sample: SampleDeployment, site: FastAPI
+    operation: Any, sample: SampleDeployment, site: FastAPI
 ) -> None:
-    key = auth_headers(sample.app.pool, role, seller)
+    roles = ((Role.OPERATOR, None), (Role.SELLER, ACME))
+    keys = [auth_headers(sample.app.pool, role, seller) for role, seller in roles]
 
     @bounded
     @given(case=operation.as_strategy())
     def check(case: schemathesis.Case) -> None:
-        _check(case, site, key)
+        # To generate a request takes longer than to send it, so every role sends the same ones.
+        for key in keys:
+            _check(case, site, key)
 
     check()
 

@@ -306,6 +306,7 @@ def fill(app: App, seller: str) -> dict[str, str]:
     return {
         "sku": sku, "job": job_id, "account_id": account_id, "batch_id": batch_id,
         "run_id": run_id, "seller": seller, "upload": "0" * 64, "number": "0",
+        "shop": f"{seller}.myshopify.com",
     }  # fmt: skip
 
 

@@ -66,7 +66,9 @@ class SyncPipeline:
     def connect(self, seller: str = "acme") -> None:
         """Connect the shop, and list there what the supplier has, at our price."""
         settings = self.app.settings
-        connect_account(self.app.pool, SellerId(seller), SHOP.domain, now=self.clock.now())
+        connect_account(
+            self.app.pool, SellerId(seller), SHOP.domain, rehearses=False, now=self.clock.now()
+        )
         store_tokens(
             Credentials(self.app.pool),
             open_vault(None, settings.data_dir),

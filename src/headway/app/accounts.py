@@ -18,9 +18,13 @@ def connect_account(
     platform: PlatformName = STOREFRONT,
     owner_id: str = "",
     title: str = "",
+    rehearses: bool = True,
     now: datetime,
 ) -> ConnectedShop:
-    """Connect a seller to a shop with its jobs, or again; raises InvalidError or ConflictError."""
+    """Connect a seller to a shop with its jobs, or again; raises InvalidError or ConflictError.
+
+    A new storefront `rehearses`: it is read and not written until a person starts it.
+    """
     role = platform_role(platform)
     return ConnectedShops(pool).connect(
         user_id,
@@ -29,5 +33,6 @@ def connect_account(
         kinds=role.kinds,
         owner_id=owner_id,
         title=title,
+        rehearses=rehearses,
         now=now,
     )

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from headway.app import App
 from headway.app.providers import supplier_key, token_prefixes
-from headway.app.rules import MINUTE_S
+from headway.app.rules import MINUTE_S, seller_defaults
 from headway.config import Settings
 from headway.core.dispatch import STOREFRONT
 from headway.core.limits.state import UNKNOWN
@@ -51,6 +51,7 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
     wait_s = (free_at - now).total_seconds() - pace_s if is_known else 0.0
     with guarded(), app.pool.connection() as connection:
         counts, _, oldest_read_at = count_listings(connection, now, app.rule.seat_rule.slack, None)
+    terms = seller_defaults(settings).terms
     troubles = counters.troubles(app.platforms, now)
     limit_keys = {row.name: supplier_key(row) for row in Suppliers(app.pool).all()}
     breakers = app.breakers.load_all(list(limit_keys.values()))
@@ -83,6 +84,11 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
         connections=troubles.connections,
         dead_jobs=troubles.dead_jobs,
         held_removals=troubles.removals,
+        unknown_locations=[
+            location for location in troubles.locations if terms.is_unknown(location.name)
+        ],
+        unpublished=troubles.unpublished,
+        oversold=troubles.oversold,
         quotas=[_quota_metric(app, budget, now) for budget in app.account_queries.budgets(now)],
         tokens=Credentials(app.pool).ending(now + TOKEN_NOTICE, prefixes=token_prefixes(settings)),
         ticked_at=Housekeeping(app.pool).last_round(),

@@ -39,12 +39,16 @@ def seller_defaults(settings: Settings) -> SellerSettings:
     return SellerSettings(
         terms=Terms(
             locations=settings.locations,
+            unsold=settings.locations_unsold.split(","),
+            units=settings.units,
             currency=settings.currency,
             basis=settings.price_basis,
             markup=settings.markup,
             rounding=settings.rounding,
             margin_min=settings.margin_min,
             compare_at=settings.compare_at,
+            channels=settings.channels,
+            oversell=settings.oversell,
         ),
         guard=Guard(move_max=settings.guard_move, share_max=settings.guard_share),
     )

@@ -76,17 +76,28 @@ COMMANDS = {
         "Stop reading and writing a seller's shop, and forget its tokens.",
     ),
     "shops": ("headway.cli.shops", "Show every seller's shop, and what waits to get there."),
+    "rehearse": (
+        "headway.cli.rehearsals",
+        "Show what would be written to a shop, before anything is, and start it.",
+    ),
     "supplier": (
         "headway.cli.suppliers",
         "Add, list or remove suppliers, or let a seller buy from one.",
+    ),
+    "probe": (
+        "headway.cli.probe",
+        "Ask a supplier for a few parts: raw fields beside what was understood.",
     ),
     "providers": (
         "headway.cli.providers",
         "List the suppliers, storefronts and platforms that Headway can talk to.",
     ),
-    "terms": ("headway.cli.terms", "Show or set a seller's price rule and guard."),
+    "terms": ("headway.cli.terms", "Show or set a seller's price rule, guard and sales channels."),
     "tier": ("headway.cli.tiers", "Show or set what a seller pays for."),
-    "publish": ("headway.cli.publish", "Put parts into the shop that are not there yet."),
+    "publish": (
+        "headway.cli.publish",
+        "Put parts into the shop, and publish them on its sales channels.",
+    ),
     "import": ("headway.cli.imports", "Bring in parts that the shop already sells, from a file."),
     "backfill": ("headway.cli.imports", "Give every product that lacks one its slot."),
     "check": ("headway.cli.check", "Check the laws against the live database."),

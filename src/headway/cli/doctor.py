@@ -20,6 +20,7 @@ from headway.cli.doctor_checks import (
     DoctorCheck,
     examine_broker,
     examine_processes,
+    examine_providers,
     examine_rights,
     examine_server,
     examine_shops,
@@ -121,6 +122,7 @@ def _examine_database(settings: Settings) -> Iterator[DoctorCheck]:
             if schema.verdict != FAIL:
                 yield from examine_processes(session.app)
                 yield from examine_shops(session.app)
+                yield from examine_providers(session.app)
     except HeadwayError as error:
         yield DoctorCheck(subject="database", verdict=FAIL, finding=str(error))
 

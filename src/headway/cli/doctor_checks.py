@@ -13,7 +13,10 @@ from headway.app.providers import has_keys, shared_vault, token_key_of
 from headway.config import Settings
 from headway.core.dispatch import STOREFRONT
 from headway.errors import BrokerError, HeadwayError
-from headway.providers.tokens import ACCESS, REFRESH
+from headway.operations.shops import missing_scopes
+from headway.providers.access_scopes import list_scopes
+from headway.providers.registry import installed, platform_role
+from headway.providers.tokens import ACCESS, CLIENT, REFRESH
 from headway.store.access.isolation import ROLE
 from headway.store.accounts.connections import ConnectedShop, ConnectedShops
 from headway.store.accounts.credentials import Credentials
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 TROUBLED_MAX = 10
+TOKENS = frozenset({ACCESS, REFRESH, CLIENT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,13 @@ def examine_shops(app: App) -> Iterator[DoctorCheck]:
         yield DoctorCheck(subject="shops", verdict=WARN, finding=finding)
 
 
+def examine_providers(app: App) -> Iterator[DoctorCheck]:
+    """Yield what a provider warns of, such as an API version whose support ends."""
+    for name, registered in sorted(installed().providers.items()):
+        if warning := registered.provider.warning(app.settings, app.clock.now()):
+            yield DoctorCheck(subject=name, verdict=WARN, finding=warning)
+
+
 def _examine(app: App, account: ConnectedShop) -> Iterator[DoctorCheck]:
     connect = f"run: headway connect {account.shop} --seller {account.user_id}"
     if account.status != "connected":
@@ -66,6 +77,10 @@ def _examine(app: App, account: ConnectedShop) -> Iterator[DoctorCheck]:
         finding = "its locations were not read yet; a running headway does it with its first push"
         yield DoctorCheck(subject=account.shop, verdict=WARN, finding=finding)
         return
+    if lacking_scopes := missing_scopes(app, account):
+        advice = platform_role(account.platform).scope_advice
+        finding = f"has not granted {list_scopes(lacking_scopes)}; {advice}"
+        yield DoctorCheck(subject=account.shop, verdict=WARN, finding=finding)
     unknown = sorted(set(app.settings.locations.values()) - set(account.locations))
     if unknown:
         finding = (
@@ -79,9 +94,7 @@ def _find_token_trouble(app: App, account: ConnectedShop) -> str:
     """Return what is wrong with a shop's tokens, if anything; never creates a key."""
     settings, now = app.settings, app.clock.now()
     stored = Credentials(app.pool).load(token_key_of(settings, account.platform, account.shop))
-    alive = [
-        token for token in stored if token.name in {ACCESS, REFRESH} and token.expires_at > now
-    ]
+    alive = [token for token in stored if token.name in TOKENS and token.expires_at > now]
     if not alive:
         return "there is no token for it that still works"
     if not has_keys(settings):

@@ -121,7 +121,7 @@ def pull(
     """Make a seller's jobs due now.
 
     They still wait for their place, their budget and their shop. Those that run, are dead or belong
-    to a disconnected account stay as they are; why is said of each. Exit code 1 if none waits.
+    to a disconnected account stay as they are; each line has the reason. Exit code 1 if none waits.
     """
     with open_client(server) as client:
         made: set[str] = set()
@@ -202,7 +202,7 @@ def _print_budget(budget: Budget, now: datetime) -> None:
 
 
 def _print_curve(budget: Budget) -> None:
-    """Print the rolling sum by hour, with the calls up to then: as it was, then as foretold."""
+    """Print the rolling sum by hour, with the calls up to then: as it was, then the forecast."""
     past = [(point.at, point.used, "") for point in budget.past]
     coming = [(point.at, point.used, "expected") for point in budget.forecast.points[1:]]
     by_hour = {use.hour: use.used for use in budget.hours}

@@ -58,7 +58,8 @@ def create(
     role: RoleOption,
     seller: SellerOption = None,
     expires: Annotated[
-        str | None, typer.Option(help="How long it works: 90d, 12h, 30m; for ever if not said.")
+        str | None,
+        typer.Option(help="How long it works: 90d, 12h, 30m; by default it never expires."),
     ] = None,
     server: Server = None,
     as_json: AsJson = False,

@@ -65,7 +65,7 @@ def pause(
     seller: Seller = None,
     until: Annotated[
         str | None,
-        typer.Option(help="2h, 3d, or 2026-03-04T09:00 (UTC); until resumed if not said."),
+        typer.Option(help="2h, 3d, or 2026-03-04T09:00 (UTC); by default until resumed."),
     ] = None,
     reason: Reason = "",
     server: Server = None,

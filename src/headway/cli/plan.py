@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
 def plan(
     *,
     products: Annotated[
-        int | None, typer.Option(help="How many SKUs; those of the database if not said.")
+        int | None, typer.Option(help="How many SKUs; by default those of the database.")
     ] = None,
     add: Annotated[int, typer.Option(help="How many more SKUs are to come.")] = 0,
     policy: Annotated[
@@ -84,7 +84,7 @@ def plan(
         parameters = {name: value for name, value in options.items() if value is not None}
         answer: object = run_elsewhere(url, RunKind.PLAN, parameters).result
     else:
-        assert count is not None, "it was counted where it was not said"
+        assert count is not None, "it is counted where it is not given"
         answer = _brief(weigh_up(count, throughput, DAILY, add=add), policy)
     if as_json:
         emit(answer)
@@ -95,6 +95,7 @@ def plan(
 def _throughput(settings: Settings, limit: float | None) -> Throughput:
     usual = Throughput(
         calls_per_min=settings.rate_limit,
+        day_limit=settings.boeing_day_limit,
         gap_s=settings.rate_gap_s,
         seats=settings.batch_size,
         budget_share=settings.budget_share,

@@ -14,6 +14,7 @@ from headway.cli.session import REAL_TIME
 from headway.cli.target import Client, Server, open_target
 from headway.core.catalog.intake import seller_of, text_lines
 from headway.core.catalog.listings import Sku
+from headway.core.catalog.publishing import UNDER_WAY
 from headway.errors import InvalidError, NotFoundError
 from headway.operations.publishing import (
     PublishBatch,
@@ -33,7 +34,6 @@ headway publish -- "-3DASH"
 """
 POLL_S = 1.0
 ROWS_SHOWN = 50
-UNDER_WAY = {"requested", "normalized"}
 TROUBLE = {"blocked", "failed", "refused"}
 
 
@@ -59,11 +59,12 @@ def publish(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put parts into the shop that are not there yet.
+    """Put parts into the shop, and publish them on its sales channels.
 
-    They are read in the next calls to the supplier, and then created in the shop by a headway that
-    runs. Ask as often as you like: a part is never made twice. Exit code 1 if a part was refused,
-    blocked or failed. Write -- before a part number that begins with a dash.
+    They are read in the next calls to the supplier, created in the shop by a headway that runs, and
+    published where `headway terms` says. Ask as often as you like: a part is never made twice. Exit
+    code 1 if a part was refused, blocked or failed. Write -- before a part number that begins with
+    a dash.
     """
     part_numbers = [Sku(text) for text in (*(skus or []), *_from_file(file))]
     if not part_numbers:
@@ -99,12 +100,17 @@ def _await(client: Client, batch: PublishBatch) -> PublishBatch:
             newest = _newest(client, batch)
             parts = tuple(newest.get(part.sku, part) for part in batch.parts)
             # A part that left the batch was requested again since: another batch waits for it.
-            under_way = sum(part.status in UNDER_WAY for part in newest.values())
+            under_way = sum(_is_under_way(part) for part in newest.values())
             advance(len(parts) - under_way - shown)
             shown = len(parts) - under_way
             if not under_way:
                 return replace(batch, parts=parts)
             REAL_TIME.sleep(POLL_S)
+
+
+def _is_under_way(part: RequestedPart) -> bool:
+    """Return True if its status will change by itself: not where the shop must change first."""
+    return part.status in UNDER_WAY or (part.status == "created" and not part.reason)
 
 
 def _newest(client: Client, batch: PublishBatch) -> dict[Sku, RequestedPart]:

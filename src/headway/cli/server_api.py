@@ -36,7 +36,7 @@ from headway.providers.http import retry_after_s
 PROVIDER = "headway"
 CONNECT_S, ANSWER_S = 10.0, 120.0
 WAIT_S_MIN, WAIT_S_MAX = 1.0, 30.0
-TOLD_TO_WAIT = {409, 429, 503}
+WAIT_STATUSES = {409, 429, 503}
 BAD = 400
 NOT_SET_UP = "this server is not set up for that"
 PROBLEM = "application/problem+json"
@@ -136,7 +136,7 @@ class HeadwayApi:
                     raise
                 is_again = True
                 continue
-            wait_s = retry_after_s(answer.headers) if answer.status_code in TOLD_TO_WAIT else None
+            wait_s = retry_after_s(answer.headers) if answer.status_code in WAIT_STATUSES else None
             if wait_s is None or waited_s + wait_s > WAIT_S_MAX:
                 return answer
             wait_s = max(wait_s, WAIT_S_MIN)
@@ -193,7 +193,7 @@ class HeadwayApi:
     def _raise_not_headway(self, answer: httpx.Response) -> NoReturn:
         raise UnreadableError(
             f"what answers at {self.url} is not headway, or something stands before it"
-            f" (it said {answer.status_code})",
+            f" (it answered {answer.status_code})",
             provider=PROVIDER,
             status=answer.status_code,
         )

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from pydantic import SecretStr
@@ -24,13 +24,14 @@ from headway.errors import InvalidError
 from headway.operations import shops as shop_operations
 from headway.operations.shop_links import LinkBody, connect_link
 from headway.operations.shops import ShopConnection, ShopView
+from headway.providers.access_scopes import list_scopes
 from headway.providers.provider import TokenEntry
 from headway.providers.registry import known_platform, platform_role, platforms
-from headway.providers.tokens import is_usable
-from headway.store.accounts.connections import ConnectedShop
+from headway.providers.tokens import AppClient, is_usable
 
 FAILED = 1
 SHOPS_MAX = 1_000_000
+FIX_SCOPES = "headway doctor says how to fix it"
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +39,9 @@ def register(app: typer.Typer) -> None:
     app.command(
         "connect",
         epilog=_examples(
-            "connect acme.myshopify.com --seller acme",
+            "connect acme.myshopify.com --seller acme --client-id 0123abcd",
+            "connect acme.myshopify.com --seller acme --client-id 0123abcd"
+            " --client-secret-file - < secret",
             "connect acme.myshopify.com --seller acme --token-file - < token",
             "connect 12345678 --seller acme --platform printify",
             "connect etsy --seller acme",
@@ -79,6 +82,12 @@ def connect(
     refresh_token_file: Annotated[
         Path | None, typer.Option(help="Where the refresh token is, if the access token expires.")
     ] = None,
+    client_id: Annotated[
+        str, typer.Option(help="The client id of the shop's own app; its secret is asked for.")
+    ] = "",
+    client_secret_file: Annotated[
+        Path | None, typer.Option(help="Where that app's client secret is; - for stdin.")
+    ] = None,
     check: Annotated[
         bool, typer.Option(help="Ask the shop for its locations, to see that the token is good.")
     ] = True,
@@ -87,7 +96,10 @@ def connect(
 ) -> None:
     """Connect a seller to a shop, or give the shop a new token.
 
-    The tokens are kept encrypted. A seller has one shop on a platform, and a shop one seller.
+    With the client id and secret of the shop's own app Headway fetches tokens itself. The secret
+    comes from a file, from stdin, from the settings if they have that client id, or from a hidden
+    prompt. Secrets and tokens are kept encrypted. A seller has one shop on a platform, and a shop
+    one seller.
     """
     user_id, name = seller_of(seller), platform_name(platform)
     if link or _asks_for_shop(shop):
@@ -98,35 +110,25 @@ def connect(
     is_remote = bool(server_of(server, settings))
     # A server may have plug-ins that are not installed here; it checks the rest.
     role = platforms().get(name) if is_remote else platform_role(known_platform(name))
-    entry = TokenEntry() if role is None else role.tokens
+    entry = TokenEntry(takes_client=is_remote) if role is None else role.tokens
     shown = shop if role is None else role.shop_name(shop)
-    _check_files(entry, token_file, refresh_token_file)
-    if not is_remote:  # before the token prompt
-        entry.check_app(settings, refresh_token_file is not None)
-    access = _token(token_file, f"Access token of {shown}")
-    refresh = None
-    if refresh_token_file is not None or entry.refresh_required:
-        refresh = _token(refresh_token_file, f"Refresh token of {shown}")
+    files = (token_file, refresh_token_file)
+    if client_id or client_secret_file is not None:
+        _check_client(entry, client_id, files)
+        secrets = _read_client(entry.app(settings), shown, client_id, client_secret_file)
+    else:
+        _check_files(entry, *files)
+        if not is_remote:  # before the token prompt
+            entry.check_app(settings, refresh_token_file is not None)
+        secrets = _read_tokens(entry, shown, *files)
     body = shop_operations.ConnectBody(
-        shop=shop,
-        seller=user_id,
-        platform=name,
-        access_token=SecretStr(access),
-        refresh_token=None if refresh is None else SecretStr(refresh),
-        owner=owner,
-        title=title,
-        check=check,
+        shop=shop, seller=user_id, platform=name, owner=owner, title=title, check=check, **secrets
     )
     with open_client(server) as client:
         connected = client.call(shop_operations.connect, body)
-    account = connected.account
-    if as_json:
-        emit(account)
-    elif name != STOREFRONT:
-        _print_connected(account)
-    else:
-        _print_greeting(connected)
-    if account.reason:
+    is_lone = body.access_token is not None and body.refresh_token is None
+    _print_connected(connected, entry.lifetime_note if is_lone else "", as_json=as_json)
+    if connected.account.reason:
         raise typer.Exit(FAILED)
 
 
@@ -151,6 +153,42 @@ def _give_link(body: LinkBody, server: str | None, *, as_json: bool) -> None:
     )
 
 
+def _check_client(
+    entry: TokenEntry, client_id: str, files: tuple[Path | None, Path | None]
+) -> None:
+    """Raise InvalidError if the shop's own app is incomplete, or is not the only way in."""
+    if not client_id:
+        raise InvalidError("--client-secret-file needs --client-id ID, the app's client id")
+    if not entry.takes_client:
+        raise InvalidError("--client-id works only for shops whose platform issues tokens for it")
+    if any(files):
+        raise InvalidError("connect with --client-id or with tokens, not with both")
+
+
+def _read_client(
+    configured: AppClient | None, shown: str, client_id: str, path: Path | None
+) -> dict[str, Any]:
+    """Return the shop's own app; its secret is in a file, in the settings, or asked for."""
+    if path is None and configured is not None and client_id == configured.client_id:
+        secret = configured.client_secret
+    else:
+        question = f"Client secret of the app of {shown}"
+        secret = _read_secret(path, question, "--client-secret-file")
+    return {"client_id": client_id, "client_secret": SecretStr(secret)}
+
+
+def _read_tokens(
+    entry: TokenEntry, shown: str, token_file: Path | None, refresh_file: Path | None
+) -> dict[str, Any]:
+    """Return the tokens that the platform needs."""
+    access = _read_secret(token_file, f"Access token of {shown}", "--token-file")
+    tokens = {"access_token": SecretStr(access)}
+    if refresh_file is not None or entry.refresh_required:
+        refresh = _read_secret(refresh_file, f"Refresh token of {shown}", "--refresh-token-file")
+        tokens["refresh_token"] = SecretStr(refresh)
+    return tokens
+
+
 def _check_files(entry: TokenEntry, token_file: Path | None, refresh: Path | None) -> None:
     """Raise InvalidError if a refresh token is missing, or would be of no use."""
     if token_file == refresh == STDIN:
@@ -167,11 +205,20 @@ def _refuse_platform(shop: str, seller: str) -> None:
         raise InvalidError(f"which shop? headway connect SHOP --seller {seller} --platform {shop}")
 
 
-def _print_connected(account: ConnectedShop) -> None:
-    say(
-        f"{account.platform} shop {account.shop} is connected to {account.user_id}; the token"
-        " is tried, and its orders come, when headway runs"
-    )
+def _print_connected(connected: ShopConnection, note: str, *, as_json: bool) -> None:
+    account = connected.account
+    if as_json:
+        emit({**asdict(account), "missing_scopes": connected.missing_scopes})
+        return
+    if account.platform == STOREFRONT:
+        _print_greeting(connected)
+    else:
+        say(
+            f"{account.platform} shop {account.shop} is connected to {account.user_id}; the token"
+            " is tried, and its orders come, when headway runs"
+        )
+    if note and not account.reason:
+        say(note)
     say("see how it goes with: headway shops")
 
 
@@ -189,7 +236,14 @@ def _print_greeting(connected: ShopConnection) -> None:
         say(f"{account.shop} is connected to {account.user_id}: {known}")
         if unknown:
             say("stock there is not sold; see HEADWAY_LOCATIONS")
-    say("see how it goes with: headway shops")
+        if connected.missing_scopes:
+            say(f"it has not granted {list_scopes(connected.missing_scopes)}")
+            say(platform_role(account.platform).scope_advice)
+        if account.is_in_rehearsal:
+            say(
+                "nothing is written to it yet; import or publish parts, then see what would be:"
+                f" headway rehearse {account.user_id}"
+            )
 
 
 def disconnect(
@@ -239,11 +293,16 @@ def shops(
     for view in views:
         if view.reason:  # too long for a cell
             say(f"{view.shop} is {view.status}: {view.reason}")
+        elif view.is_in_rehearsal:
+            say(f"{view.shop} is not written yet; see: headway rehearse {view.seller}")
+        if view.missing_scopes:
+            say(f"{view.shop} has not granted {list_scopes(view.missing_scopes)}; {FIX_SCOPES}")
 
 
 def _cells(shop: ShopView) -> tuple[str, ...]:
     tally = shop.tally
-    first = (shop.seller, shop.shop, shop.status, shop.platform)
+    status = "in rehearsal" if shop.is_in_rehearsal and not shop.reason else shop.status
+    first = (shop.seller, shop.shop, status, shop.platform)
     orders = f"{shop.counts.orders:,}"
     if tally is None:
         return (*first, orders, "", "", "", "", "")
@@ -252,14 +311,14 @@ def _cells(shop: ShopView) -> tuple[str, ...]:
     return (*first, orders, known, *(f"{count:,}" for count in numbers))
 
 
-def _token(path: Path | None, question: str) -> str:
-    """Read a token from a file, from stdin, or from a hidden prompt."""
+def _read_secret(path: Path | None, question: str, option: str) -> str:
+    """Read a token or a secret from a file, from stdin, or from a hidden prompt."""
     if path is not None:
         text = secret_text(path)
     elif sys.stdin.isatty():
         text = typer.prompt(question, hide_input=True, err=True)
     else:
-        raise InvalidError("there is nobody to ask for the access token; add --token-file FILE")
+        raise InvalidError(f"there is nobody to ask: {question}; add {option} FILE")
     if not is_usable(text.strip()):
         raise InvalidError(
             f"{path or 'what was typed'} holds no token; it is one word, on one line"

@@ -23,7 +23,17 @@ from headway.store.catalog.change_list import ObservedChange
 from headway.store.catalog.listing_counts import ListingCounts
 from headway.store.catalog.shop_status import ShopStatus
 from headway.store.status import Overview, Spent
-from headway.web.formatting import ago, bounded, decide, fate, lag, money, percent, result
+from headway.web.formatting import (
+    ago,
+    bounded,
+    decide,
+    fate,
+    lag,
+    money,
+    percent,
+    result,
+    waiting_reason,
+)
 
 STATUS_EXAMPLES = """Examples:
 
@@ -256,7 +266,7 @@ def _print_changes(overview: Overview) -> None:
             change.kind,
             _difference(change),
             _shop_price(change),
-            _fate(change),
+            _fate(change, overview.now),
         )
         for change in overview.changes
     ]
@@ -287,10 +297,11 @@ def _shop_price(change: ObservedChange) -> str:
     )
 
 
-def _fate(change: ObservedChange) -> str:
+def _fate(change: ObservedChange, now: datetime) -> str:
     if change.lag_s is not None:
         return f"{fate(change)} after {lag(change.lag_s)}"
-    return f"{fate(change)}: {change.reason}" if change.reason and not change.note else fate(change)
+    why = "" if change.note else waiting_reason(change, now)
+    return f"{fate(change)}: {why}" if why else fate(change)
 
 
 def _print_shops(overview: Overview) -> None:
@@ -306,7 +317,7 @@ def _print_shops(overview: Overview) -> None:
             if shop.points_used is None
             else f"{shop.points_used:,.0f} of {shop.points_max:,.0f}",
             ago(shop.pushed_at, overview.now),
-            _shop_trouble(shop),
+            _shop_trouble(shop, overview.now),
         )
         for shop in overview.storefront.shops
     ]
@@ -321,10 +332,14 @@ def _print_shops(overview: Overview) -> None:
         say(f"and {more:,} more: headway shops")
 
 
-def _shop_trouble(shop: ShopStatus) -> str:
+def _shop_trouble(shop: ShopStatus, now: datetime) -> str:
     if not shop.is_connected:
         return f"disconnected: {shop.trouble}"
-    return f"does not answer: {shop.trouble}" if shop.trouble else shop.failing_reason
+    if shop.waits_until is not None:
+        return f"{shop.trouble} (next try {format_time(shop.waits_until, now)})"
+    if shop.is_in_rehearsal:
+        return f"in rehearsal, waiting for confirmation; see: headway rehearse {shop.user_id}"
+    return shop.failing_reason
 
 
 def _print_held(overview: Overview) -> None:

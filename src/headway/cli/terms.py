@@ -21,6 +21,8 @@ TERMS = {
     "rounding": ("rounding", False),
     "margin_min": ("least margin on cost", True),
     "compare_at": ("crossed-out price", False),
+    "channels": ("published on", False),
+    "oversell": ("sells at zero stock", False),
     "guard_move": ("price moves held beyond", True),
     "guard_share": ("mass changes held beyond", True),
 }
@@ -29,6 +31,8 @@ EXAMPLES = """Examples:
 headway terms acme
 
 headway terms acme --basis net --markup 12% --rounding 99
+
+headway terms acme --channels "Online Store, Point of Sale" --compare-at clear
 
 headway terms acme --reset
 """
@@ -54,8 +58,16 @@ def terms(
         str | None, typer.Option(help="Least markup on what a part costs us: 5% or 0.05.")
     ] = None,
     compare_at: Annotated[
-        Literal["none", "list"] | None,
-        typer.Option(help="Show the list price crossed out where ours is lower."),
+        Literal["keep", "clear", "list"] | None,
+        typer.Option(help="Crossed-out price: the merchant's own, none, or the list price."),
+    ] = None,
+    channels: Annotated[
+        str | None,
+        typer.Option(help="Sales channels that published parts are visible on, or none."),
+    ] = None,
+    oversell: Annotated[
+        Literal["keep", "deny"] | None,
+        typer.Option(help="Variants that sell at zero stock: keep and report them, or deny it."),
     ] = None,
     guard_move: Annotated[
         str | None, typer.Option(help="Hold price moves beyond this share: 50%.")
@@ -67,7 +79,7 @@ def terms(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show or set a seller's price rule and guard.
+    """Show or set a seller's price rule, guard and sales channels.
 
     What a seller has not set is the deployment's. New terms act at each part's next read.
     """
@@ -77,6 +89,8 @@ def terms(
         rounding=rounding,
         margin_min=_share("min-margin", min_margin),
         compare_at=compare_at,
+        channels=channels,
+        oversell=oversell,
         guard_move=_share("guard-move", guard_move),
         guard_share=_share("guard-share", guard_share),
         reset=reset,

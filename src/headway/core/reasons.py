@@ -64,6 +64,7 @@ class ListingPosition:
     shop_reason: str | None = None
     shop_wait_until: datetime | None = None
     shop_wait_reason: str | None = None
+    is_shop_in_rehearsal: bool = False
     changes_seen: float = 0.0
     watched_days: float = 0.0
     changed_at: datetime | None = None

@@ -62,11 +62,30 @@ def in_shop(position: ListingPosition, now: datetime) -> str:
         return f"{position.user_id} has no shop; `headway connect` gives it one."
     if position.shop_status != "connected":
         return f"Its shop is disconnected: {position.shop_reason}."
+    return _in_connected_shop(position, now)
+
+
+def _in_connected_shop(position: ListingPosition, now: datetime) -> str:
+    if position.is_shop_in_rehearsal:
+        return _in_rehearsal(position, now)
     pause = longest(pause for pause in position.pauses if pause.stops_writes)
     if pause is not None:
         waits = "" if position.push_at is None else " A change waits for that."
         return f"The shop is left alone: {pause.what} is {describe_pause(pause, now)}.{waits}"
     return _on_the_way(position, position.push_at, now)
+
+
+def _in_rehearsal(position: ListingPosition, now: datetime) -> str:
+    start = (
+        f"Its shop is in rehearsal, waiting for confirmation: see `headway rehearse"
+        f" {position.user_id}`, then start it."
+    )
+    if position.push_error and position.push_at is not None:
+        when = format_time(max(now, position.push_at), now)
+        return (
+            f"{start} It would not be written: {position.push_error}. It is read again at {when}."
+        )
+    return f"{start} Nothing is written to it before."
 
 
 def _on_the_way(position: ListingPosition, push_at: datetime | None, now: datetime) -> str:

@@ -4,11 +4,12 @@ A step is short, never sleeps, and returns Done or Wait. Listings are chosen at 
 is sent, so priorities, pauses and the newest due times count until then.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from headway.clock import Clock
+from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.lifecycle import UNCLEAR, Judge, Settlement, suspicions, unclear_skus
 from headway.core.catalog.listings import (
     AuthStep,
@@ -39,6 +40,7 @@ from headway.errors import (
 
 UNUSED_PAUSE = timedelta(seconds=2)
 ORDINARY = 2
+NOTED_FOR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,7 @@ class Fetch:
         self._permit: Permit | None = None
         self._wait: Wait | None = None
         self._last_call_was_empty = False
+        self._noted: dict[str, datetime] = {}
 
     def detach(self) -> Permit | None:
         """Return the permit that it waits for, so that another worker can continue with it."""
@@ -300,12 +303,29 @@ class Fetch:
                 {listing.family for listing in listings if listing.family}, now
             )
             judge = replace(judge, policy=judge.policy.informed(market))
+        self._note_locations(reply, now, settings.values())
         settlements = judge.settle_all(listings, reply, now, settings)
         refused = self._settle(settlements, now, call_id=call_id)
         lesson = judge.policy.learn(_reads_of(settlements, now)) if market is not None else None
         if market is not None and lesson is not None:
             self._markets.learn(market, lesson, now)
         return refused
+
+    def _note_locations(
+        self, reply: Reply, now: datetime, settings: Iterable[SellerSettings]
+    ) -> None:
+        """Store the names of unknown locations with stock; each once an hour is enough."""
+        known = [seller.terms for seller in settings]
+        names = {
+            location
+            for quote in reply.quotes.values()
+            for location, quantity in quote.quantities.items()
+            if quantity and any(terms.is_unknown(location) for terms in known)
+        }
+        due = {name for name in names if self._noted.get(name, now) <= now}
+        if due:
+            self._schedule.note_locations(due, now=now)
+            self._noted |= dict.fromkeys(due, now + NOTED_FOR)
 
     def _settle(self, settlements: Sequence[Settlement], now: datetime, *, call_id: str) -> int:
         refused = self._schedule.settle(settlements, now=now, call_id=call_id)

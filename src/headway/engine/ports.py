@@ -30,9 +30,12 @@ from headway.core.catalog.storefront import (
     Gid,
     Intent,
     PriceWrite,
+    PublishWrite,
     Pushed,
     PushLease,
     Shop,
+    ShopChannels,
+    ShopDetails,
     Shown,
     StatusWrite,
     StockWrite,
@@ -91,6 +94,9 @@ class SchedulePort(Protocol):
 
     def reset_suspicion(self) -> int:
         """Reset the suspicion of every listing that is not in a call; return how many."""
+
+    def note_locations(self, names: Collection[str], *, now: datetime) -> int:
+        """Store that stock was quoted at unknown locations, which raises an alert."""
 
     def rescue(self, now: datetime) -> int:
         """Free the listings whose lease has expired; return how many."""
@@ -214,14 +220,24 @@ class Storefront(Protocol):
     def refresh_token(self, *, send_by_s: float) -> bool:
         """Refresh it; False if no request was made: another worker is at it, or it is too late."""
 
-    def locations(self) -> Mapping[str, Gid]:
-        """Return the active locations, name to id."""
+    def details(self) -> ShopDetails:
+        """Return the active locations, and the access scopes that the shop granted."""
 
-    def find(self, shop_skus: Sequence[str], *, locations: int) -> FoundVariants:
+    def channels(self) -> ShopChannels:
+        """Return the sales channels, or which scopes are missing to see them or publish there."""
+
+    def find(
+        self, shop_skus: Sequence[str], *, locations: int, channels: Sequence[Gid] = ()
+    ) -> FoundVariants:
         """Look variants up by exact SKU, with the stock at that many locations."""
 
-    def read(self, variants: Sequence[Gid], *, locations: int) -> Sequence[Shown | None]:
-        """Return what the shop shows of each variant; None for one that is not there."""
+    def read(
+        self, variants: Sequence[Gid], *, locations: int, channels: Sequence[Gid] = ()
+    ) -> Sequence[Shown | None]:
+        """Return what the shop shows of each variant, also on these channels; None if it is gone.
+
+        Without channels, the variant is returned without what it shows on them.
+        """
 
     def set_stock(self, writes: Sequence[StockWrite], *, key: str) -> Sequence[WriteResult]:
         """Set quantities, all or none; if any fails, its result names it and none is written."""
@@ -234,6 +250,9 @@ class Storefront(Protocol):
 
     def set_status(self, writes: Sequence[StatusWrite]) -> Sequence[WriteResult]:
         """Set whether products are for sale, each by itself."""
+
+    def publish(self, writes: Sequence[PublishWrite]) -> Sequence[WriteResult]:
+        """Publish products, each by itself; done once the shop shows it on every channel."""
 
     def create(self, creation: Creation) -> WriteResult:
         """Make a product, or set the one of that handle."""
@@ -303,8 +322,10 @@ class PushesPort(Protocol):
         narrows: Mapping[str, Sequence[Sku]] | None = None,
         progress: Mapping[str, BulkProgress] | None = None,
         unbulks: Mapping[str, Sequence[Sku]] | None = None,
-        locations: Mapping[str, Gid] | None = None,
+        details: ShopDetails | None = None,
+        channels: ShopChannels | None = None,
         forgets_locations: bool = False,
+        forgets_channels: bool = False,
         call_id: str | None = None,
         keeps_lease: bool = False,
         now: datetime,

@@ -25,6 +25,7 @@ from headway.core.accounts.jobs import (
 )
 from headway.core.accounts.narrowing import Narrowed
 from headway.core.accounts.pagination import Page, PageRequest, PageStep, Paginator
+from headway.core.accounts.unreadable_rows import healed_names
 from headway.core.accounts.warehouse import Records
 from headway.core.catalog.listings import Done, Wait
 from headway.core.dispatch import PullClaim, WorkerState
@@ -304,7 +305,8 @@ class Pull:
         ask = run.walk.ask(run.cursor)
         step = run.walk.advance(run.cursor, page, now)
         progress = followed(run.job, run.cursor, ask, step, page.ids)
-        step = progress.step
+        healed = healed_names(run.cursor, progress.step.cursor)
+        step = replace(progress.step, healed=(*progress.step.healed, *healed))
         job = self._jobs.commit(
             run.job, page, step, calls=run.unrecorded, asked_at=asked_at, now=now
         )

@@ -10,11 +10,13 @@ from datetime import datetime, timedelta
 from headway.clock import Clock
 from headway.core.accounts.jobs import Account, PlatformName
 from headway.core.catalog.listings import LimitKey
-from headway.core.limits.breaker import Breaker
+from headway.core.limits.breaker import OPEN_FIRST, Breaker
 from headway.engine.ports import BreakersPort
 from headway.errors import HeadwayError, PermanentError
 
 OUTAGE_MAX = timedelta(hours=24)
+# How many minutes an account lets others go first that are to find out whether an outage is over.
+TURNS_MAX = 15
 
 
 class PlatformBreakers:
@@ -44,7 +46,8 @@ class PlatformBreakers:
     def failed(self, account: Account, error: HeadwayError) -> datetime | None:
         """Count a failed call; return until when to wait if it is an outage, else None.
 
-        A request that is refused as such (404, 400) says nothing about other accounts.
+        A request that is refused as such (404, 400) says nothing about other accounts. In an
+        outage, the account waits a little longer than others, so that the next to try is another.
         """
         now, why = self._clock.now(), str(error)
         own_limit_key, limit_key = _own_limit_key(account), _limit_key(account.platform)
@@ -55,7 +58,10 @@ class PlatformBreakers:
         own = own.failed(now, why)
         self._breakers.save(own_limit_key, own)
         is_old = own.opened_at is not None and now - own.opened_at > OUTAGE_MAX
-        instants = [shared.open_until, None if is_old else own.open_until]
+        turn = None
+        if shared.open_until is not None:
+            turn = shared.open_until + OPEN_FIRST * min(own.failures, TURNS_MAX)
+        instants = [turn, None if is_old else own.open_until]
         return max((instant for instant in instants if instant is not None), default=None)
 
 

@@ -5,7 +5,12 @@ from datetime import datetime
 from pathlib import Path
 
 from headway.core.accounts.jobs import DataKind, Job, JobType
-from headway.core.accounts.narrowing import NARROW, Narrowed, NarrowingPaginator
+from headway.core.accounts.narrowing import (
+    NARROW,
+    Narrowed,
+    NarrowingPaginator,
+    has_known_rows,
+)
 from headway.core.accounts.pagination import RUN, SINCE, Cursor, Paginator
 from headway.core.dispatch import PullClaim
 from headway.core.limits.transitions import CallReport, Permit
@@ -146,6 +151,8 @@ def narrowed(run: Claim, error: ProviderError, now: datetime) -> Narrowed | None
         return None
     assert isinstance(run.walk, NarrowingPaginator)
     is_known = isinstance(error, TooLargeError) or NARROW in run.cursor[RUN]
+    # A failed run of history may have to wait for hours until there is quota for the next.
+    is_known |= has_known_rows(run.cursor) or run.job.type is JobType.BACKFILL
     is_repeated = run.job.retry_count > 0 or is_known
     return run.walk.narrow(run.cursor, str(error), now, is_repeated=is_repeated)
 

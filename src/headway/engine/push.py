@@ -4,22 +4,23 @@ Every write is stored as an intent before it is sent. Its result is settled with
 unknown, read back by the next worker; only then is anything written again.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from headway.clock import Clock, fresh_id
-from headway.core.catalog import push_results
-from headway.core.catalog.listings import Done, Sku, Wait
+from headway.core.catalog import push_narrowing, push_results
+from headway.core.catalog.listings import Done, Wait
 from headway.core.catalog.push_planning import CALL_POINTS, CHANGES_MAX, PushBatch, next_push_batch
 from headway.core.catalog.storefront import (
     Cost,
-    Gid,
     Intent,
     Pushed,
     PushLease,
     Shop,
+    ShopChannels,
+    ShopDetails,
     WriteKind,
     WriteResult,
 )
@@ -62,6 +63,15 @@ class PushRule:
     permit_grace: timedelta = timedelta(seconds=10)
     verify_every: timedelta | None = timedelta(hours=24)
     repairs_drift: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CallResult:
+    """What a call found: results of listings, or what the shop has."""
+
+    pushed: Sequence[Pushed] = ()
+    details: ShopDetails | None = None
+    channels: ShopChannels | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,13 +295,16 @@ class Push:
     ) -> Done:
         shop = push_lease.shop
         try:
-            pushed, locations = self._make_call(push_step.storefront, push_batch, shop, intent)
+            result = self._make_call(push_step.storefront, push_batch, shop, intent)
         except ProviderError as error:
             return self._failed(push_step, push_lease, push_batch, intent, error)
         self._settle_permit(push_step, result=f"{push_batch.kind} of {len(push_batch.changes)}")
         self._succeeded(push_step, push_batch.kind)
-        pushed = push_results.cleared(pushed, push_batch.kind)
-        closes, narrows = _settle_open(push_lease.open, {result.change.sku for result in pushed})
+        pushed = push_narrowing.cleared(result.pushed, push_batch.kind)
+        if shop.is_in_rehearsal and not push_batch.is_drift_check:
+            pushed = push_results.rehearsed(pushed, self._clock.now())
+        skus = {one.change.sku for one in pushed}
+        closes, narrows = push_narrowing.settle_open(push_lease.open, skus)
         if intent is not None:
             closes[intent.id] = push_results.summary(pushed)
         is_ours = self._pushes.settle(
@@ -299,10 +312,12 @@ class Push:
             [*pushed, *push_results.idle(push_lease, self._clock.now())],
             closes=closes,
             narrows=narrows,
-            locations=locations,
-            # A location may have been closed since the locations were read.
-            forgets_locations=push_batch.kind in STOCKS
-            and any(result.retry_at for result in pushed),
+            details=result.details,
+            channels=result.channels,
+            # A location may have been closed, or a channel, since they were read.
+            forgets_locations=push_batch.kind in STOCKS and any(one.retry_at for one in pushed),
+            forgets_channels=push_batch.kind is WriteKind.PUBLISH
+            and any(one.retry_at for one in pushed),
             call_id=push_step.permit.id,
             now=self._clock.now(),
         )
@@ -337,25 +352,28 @@ class Push:
 
     def _make_call(
         self, storefront: Storefront, push_batch: PushBatch, shop: Shop, intent: Intent | None
-    ) -> tuple[list[Pushed], Mapping[str, Gid] | None]:
+    ) -> _CallResult:
         """Make the one call of a push, and return its results."""
-        places = max(1, len(shop.locations or {}))
+        places, now = max(1, len(shop.locations or {})), self._clock.now()
+        channels = list((shop.channels or {}).values())
         if push_batch.kind is WriteKind.LOCATIONS:
-            return [], storefront.locations()
+            return _CallResult(details=storefront.details())
+        if push_batch.kind is WriteKind.CHANNELS:
+            return _CallResult(channels=storefront.channels())
         if push_batch.kind is WriteKind.FIND:
             skus = [change.shop_sku for change in push_batch.changes]
-            found_variants = storefront.find(skus, locations=places)
-            return push_results.after_find(
-                push_batch, found_variants, shop, self._clock.now()
-            ), None
+            variants = storefront.find(skus, locations=places, channels=channels)
+            return _CallResult(pushed=push_results.after_find(push_batch, variants, shop, now))
         if push_batch.kind is WriteKind.READ:
-            variants = [change.ids.variant for change in push_batch.changes if change.ids]
-            shown = storefront.read(variants, locations=places)
+            ids = [change.ids.variant for change in push_batch.changes if change.ids]
+            shown = storefront.read(ids, locations=places, channels=channels)
             repairs = self._rule.repairs_drift
-            return push_results.after_read(push_batch, shown, shop, repairs=repairs), None
+            results = push_results.after_read(push_batch, shown, shop, repairs=repairs)
+            return _CallResult(pushed=results)
         assert intent is not None, "nothing is written without an intent"
-        results = _write(storefront, push_batch, key=intent.id)
-        return push_results.after_write(push_batch, results, shop, self._clock.now()), None
+        written = _write(storefront, push_batch, key=intent.id)
+        results = push_results.after_write(push_batch, written, shop, self._clock.now())
+        return _CallResult(pushed=results)
 
     # -- what went wrong ---------------------------------------------------------------------
 
@@ -376,10 +394,10 @@ class Push:
         pushed: list[Pushed] = []
         is_for_items = isinstance(error, PermanentError) and bool(changes)
         if is_for_items:
-            pushed = push_results.refuse_all(push_batch, str(error), now)
-        elif not isinstance(error, push_results.NO_EVIDENCE):
+            pushed = push_narrowing.refuse_all(push_batch, str(error), now)
+        elif not isinstance(error, push_narrowing.NO_EVIDENCE):
             answers = self._breakers.answers(limit_key)
-            pushed = push_results.narrowed(push_batch, str(error), now, shop_answers=answers)
+            pushed = push_narrowing.narrowed(push_batch, str(error), now, shop_answers=answers)
             is_for_items = any(result.failures > result.change.failures for result in pushed)
             if is_for_items:
                 self._breakers.explained(limit_key, kind)
@@ -429,10 +447,11 @@ class Push:
         if isinstance(error, ThrottledError):
             wait_s = THROTTLED_S if error.retry_after_s is None else error.retry_after_s
             self._limiter.pause(limit_key, wait_s, "rate limited by the shop")
+            # One that rate limits every call is asked less and less often, whatever the kind.
+            kind = None
         self._settle_permit(push_step, result=str(error), error=error)
         # A shop that waits for a reason of its own has no breaker that waits too.
-        is_waiting = isinstance(error, ThrottledError | SuspendedError | MovedError)
-        if blames_shop and not is_waiting:
+        if blames_shop and not isinstance(error, SuspendedError | MovedError):
             self._breakers.failed(limit_key, error, kind)
 
     def _settle_permit(
@@ -468,22 +487,10 @@ def _write(storefront: Storefront, push_batch: PushBatch, *, key: str) -> Sequen
             return storefront.set_prices(writes)
         case WriteKind.STATUS:
             return storefront.set_status(writes)
+        case WriteKind.PUBLISH:
+            return storefront.publish(writes)
         case _:
             return [storefront.create(writes[0])]
-
-
-def _settle_open(
-    intents: Sequence[Intent], in_hand: set[Sku]
-) -> tuple[dict[str, str], dict[str, list[Sku]]]:
-    """Close the intents whose listings were all read back; narrow the others."""
-    closed, narrowed = {}, {}
-    for intent in intents:
-        unsure = [sku for sku in intent.skus if sku not in in_hand]
-        if not unsure:
-            closed[intent.id] = "read back"
-        elif len(unsure) < len(intent.skus):
-            narrowed[intent.id] = unsure
-    return closed, narrowed
 
 
 def _actual(cost: Cost | None, error: ProviderError | None) -> float | None:

@@ -70,7 +70,7 @@ class BulkPush:
         chosen = bulk.choose(waiting, push_lease.shop)
         if len(chosen) < self.from_count:
             return None
-        writes = [price_write(change) for change in chosen]
+        writes = [price_write(change, push_lease.shop) for change in chosen]
         intent = PushBatch(kind=WriteKind.BULK, changes=chosen, writes=writes).intent(ids())
         asleep = [
             change for change in chosen if push_results.lacks_only_price(change, push_lease.shop)

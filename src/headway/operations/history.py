@@ -22,6 +22,8 @@ from headway.operations.listing_search import raise_not_listed
 from headway.operations.operation import operation
 from headway.store.catalog.change_list import ChangePage, ChangeQueries
 from headway.store.catalog.history import HistoryEvent, HistoryPage, HistoryQueries
+from headway.store.catalog.shop_waits import shop_waits
+from headway.store.pool import guarded
 
 KIND_CHARS_MAX = 50
 KindQuery = Annotated[
@@ -71,5 +73,8 @@ def audit(
 
 def observed_changes(caller: Caller, *, cursor: str | None, limit: int) -> ChangePage:
     """Return the supplier's changes, the newest first, with their results."""
+    seller, now = caller.seller, caller.now
+    with guarded(), caller.shared.pool.connection() as connection:
+        waits = shop_waits(connection, now, seller=seller)
     queries = ChangeQueries(caller.own.pool)
-    return queries.page(caller.now, seller=caller.seller, cursor=cursor, limit=limit)
+    return queries.page(now, waits=waits, seller=seller, cursor=cursor, limit=limit)

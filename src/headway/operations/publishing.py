@@ -23,7 +23,7 @@ from headway.store.catalog.publishing import PARTS_MAX, Publishing
 
 TAG = "publish"
 NAMED_MAX = 5
-STATUSES = ["requested", "normalized", "published", "blocked", "failed", "refused"]
+STATUSES = ["requested", "normalized", "created", "published", "blocked", "failed", "refused"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

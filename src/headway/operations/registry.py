@@ -16,8 +16,10 @@ from headway.operations import (
     notify,
     pauses,
     people,
+    probe,
     providers,
     publishing,
+    rehearsals,
     runs,
     shop_links,
     shops,
@@ -28,7 +30,8 @@ from headway.operations.operation import ApiOperation
 
 NOUNS = (
     deployment, listings, imports, history, changes, pauses, publishing, accounts, jobs, shops,
-    shop_links, terms, suppliers, providers, alerts, limits, laws, notify, runs, people,
+    rehearsals, shop_links, terms, suppliers, probe, providers, alerts, limits, laws, notify, runs,
+    people,
 )  # fmt: skip
 OPERATIONS: tuple[ApiOperation[Any, Any, Any], ...] = tuple(
     declared

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headway.clock import fresh_id
-from headway.config import PolicyName
+from headway.config.declarations import PolicyName
 from headway.core.access import Need
 from headway.core.runs import (
     DAYS_MAX,

@@ -3,13 +3,14 @@
 from headway.app import App
 from headway.app.providers import shared_vault, token_key_of
 from headway.providers.registry import platform_role
-from headway.providers.tokens import store_tokens
+from headway.providers.tokens import AppClient, store_client, store_tokens
 from headway.store.accounts.connections import ConnectedShop
 from headway.store.accounts.credentials import Credentials
 
 
-def keep_tokens(app: App, account: ConnectedShop, access: str, refresh: str | None) -> None:
+def keep_tokens(app: App, account: ConnectedShop, access: str | None, refresh: str | None) -> None:
     """Store the tokens that a person entered, encrypted."""
+    assert access is not None, "checked before"
     entry = platform_role(account.platform).tokens
     expires_at = entry.read_expiry(access)
     if expires_at is None and entry.life is not None:
@@ -22,6 +23,17 @@ def keep_tokens(app: App, account: ConnectedShop, access: str, refresh: str | No
         access=access,
         expires_at=expires_at,
         refresh=refresh,
+    )
+
+
+def keep_client(app: App, account: ConnectedShop, client: AppClient) -> None:
+    """Store the id and secret of the shop's own app, encrypted."""
+    store_client(
+        Credentials(app.pool),
+        shared_vault(app.settings),
+        token_key_of(app.settings, account.platform, account.shop),
+        client,
+        clock=app.clock,
     )
 
 

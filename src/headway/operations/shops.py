@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from headway.app import App
 from headway.app.accounts import connect_account
@@ -32,10 +32,11 @@ from headway.operations.inputs import (
 )
 from headway.operations.operation import operation
 from headway.operations.pages import cut
-from headway.operations.shop_tokens import forget_tokens, keep_tokens
+from headway.operations.shop_tokens import forget_tokens, keep_client, keep_tokens
+from headway.providers.access_scopes import AccessScope
 from headway.providers.provider import TokenEntry
 from headway.providers.registry import known_platform, platform_role
-from headway.providers.tokens import is_usable
+from headway.providers.tokens import AppClient, is_usable
 from headway.store import cursors
 from headway.store.accounts.connections import (
     ConnectedShop,
@@ -57,6 +58,8 @@ class ShopView:
     """A seller's shop; locations are None until they were read. Only the storefront has a tally.
 
     `unknown_locations` are those that stock is mapped to and the shop does not have.
+    `missing_scopes` are those that the shop did not grant; None if it did not list them.
+    A shop in rehearsal is read and not written.
     """
 
     seller: SellerId
@@ -65,8 +68,10 @@ class ShopView:
     title: str
     status: str
     reason: str
+    is_in_rehearsal: bool
     locations: tuple[str, ...] | None
     unknown_locations: tuple[str, ...] | None
+    missing_scopes: tuple[AccessScope, ...] | None
     tally: ShopTally | None
     counts: WrittenCounts
 
@@ -86,10 +91,11 @@ class ShopPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShopConnection:
-    """A shop that was connected, and the mapped locations that it does not have."""
+    """A shop that was connected, and the mapped locations and access scopes that it lacks."""
 
     account: ConnectedShop
     unknown_locations: tuple[str, ...] | None
+    missing_scopes: tuple[AccessScope, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +119,7 @@ class TierBody(RequestBody):
 
 
 class ConnectBody(RequestBody):
-    """A shop, its seller, and its tokens.
+    """A shop, its seller, and its tokens, or the id and secret of the shop's own app.
 
     `owner` is the account that has several shops, where the platform's limit applies to that. With
     `check`, the shop is asked for its locations, which proves the token.
@@ -125,8 +131,10 @@ class ConnectBody(RequestBody):
     shop: ShopText
     seller: SellerText
     platform: PlatformText = STOREFRONT
-    access_token: Secret
+    access_token: Secret | None = None
     refresh_token: Secret | None = None
+    client_id: Text = ""
+    client_secret: Secret | None = None
     owner: Text = ""
     title: Text = ""
     check: bool = True
@@ -158,8 +166,10 @@ def shops(
             title=shop.title,
             status=shop.status,
             reason=shop.reason,
+            is_in_rehearsal=shop.is_in_rehearsal,
             locations=None if shop.locations is None else tuple(sorted(shop.locations)),
             unknown_locations=_unknown_locations(caller.shared, shop),
+            missing_scopes=missing_scopes(caller.shared, shop),
             tally=tallies[shop.user_id] if shop.platform == STOREFRONT else None,
             counts=warehouse.counts(shop.bare),
         )
@@ -191,9 +201,10 @@ def connect(caller: OperatorCaller, body: ConnectBody) -> ShopConnection:
     app, platform = caller.app, known_platform(body.platform)
     role = platform_role(platform)
     name = role.shop_name(body.shop)
-    access = body.access_token.get_secret_value()
-    refresh = None if body.refresh_token is None else body.refresh_token.get_secret_value()
-    _check_tokens(app.settings, role.tokens, access, refresh)
+    client = _own_client(role.tokens, body)
+    access, refresh = _plain(body.access_token), _plain(body.refresh_token)
+    if client is None:
+        _check_tokens(app.settings, role.tokens, access, refresh)
     owner_id = body.owner and role.shop_name(body.owner)
     if role.has_owners:
         owner_id = owner_id or name
@@ -206,15 +217,23 @@ def connect(caller: OperatorCaller, body: ConnectBody) -> ShopConnection:
             platform=platform,
             owner_id=owner_id,
             title=body.title,
+            rehearses=app.settings.rehearsal,
             now=caller.now,
         )
 
-    keep_tokens(app, join(), access, refresh)
+    if client is None:
+        keep_tokens(app, join(), access, refresh)
+    else:
+        keep_client(app, join(), client)
     # A push or a pull that came in between found no token, and gave up.
     account = join()
     if platform == STOREFRONT and body.check:
         account = _greet(app, account)
-    return ShopConnection(account=account, unknown_locations=_unknown_locations(app, account))
+    return ShopConnection(
+        account=account,
+        unknown_locations=_unknown_locations(app, account),
+        missing_scopes=missing_scopes(app, account),
+    )
 
 
 @operation("POST", "/api/shops/disconnect", need=Need.OPERATE, tag=TAG, errors=(404,))
@@ -232,8 +251,31 @@ def disconnect(caller: OperatorCaller, body: DisconnectBody) -> ConnectedShop:
     return account
 
 
-def _check_tokens(settings: Settings, entry: TokenEntry, access: str, refresh: str | None) -> None:
+def _plain(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
+
+
+def _own_client(entry: TokenEntry, body: ConnectBody) -> AppClient | None:
+    """Return the shop's own app, if it is to be connected with that; raises InvalidError."""
+    secret = _plain(body.client_secret)
+    if not body.client_id and secret is None:
+        return None
+    if not entry.takes_client:
+        raise InvalidError(f"client_id: {body.platform} issues no tokens for it; enter a token")
+    if not body.client_id or secret is None:
+        raise InvalidError("client_id, client_secret: one does not work without the other")
+    if body.access_token is not None or body.refresh_token is not None:
+        raise InvalidError("client_id: enter a token, or a client id and secret, not both")
+    return AppClient(client_id=body.client_id, client_secret=secret)
+
+
+def _check_tokens(
+    settings: Settings, entry: TokenEntry, access: str | None, refresh: str | None
+) -> None:
     """Raise InvalidError or ConflictError if a token is missing, or could not be used."""
+    if access is None:
+        also = ", or client_id and client_secret" if entry.takes_client else ""
+        raise InvalidError(f"access_token{also}: it is needed to connect a shop")
     if not all(is_usable(token) for token in (access, refresh) if token is not None):
         raise InvalidError("access_token, refresh_token: a token is one word, on one line")
     if entry.refresh_required and refresh is None:
@@ -291,3 +333,10 @@ def _unknown_locations(app: App, shop: ConnectedShop) -> tuple[str, ...] | None:
         return None
     mapped: Sequence[str] = list(app.settings.locations.values())
     return tuple(sorted(set(mapped) - set(shop.locations)))
+
+
+def missing_scopes(app: App, shop: ConnectedShop) -> tuple[AccessScope, ...] | None:
+    """Return the access scopes that we ask for and the shop did not grant; None if unknown."""
+    if shop.scopes is None:
+        return None
+    return tuple(platform_role(shop.platform).missing_scopes(app.settings, shop.scopes))

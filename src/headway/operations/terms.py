@@ -1,4 +1,4 @@
-"""A seller's price rule and guard; what a seller has not set is the deployment's."""
+"""A seller's price rule, guard and sales channels; what is not set is the deployment's."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,13 +21,18 @@ Share = Annotated[Decimal, Field(examples=["0.12"])]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceTerms:
-    """How a price is made from a quote, and which changes are held; shares, not per cent."""
+    """How a price is made from a quote, which changes are held, and what else of a shop is ours.
+
+    Shares are not per cent. `channels` are separated by commas, or `none`.
+    """
 
     price_basis: str
     markup: Decimal
     rounding: str
     margin_min: Decimal
     compare_at: str
+    channels: str
+    oversell: str
     guard_move: Decimal
     guard_share: Decimal
 
@@ -49,7 +54,9 @@ class TermsBody(RequestBody):
     markup: Share | None = None
     rounding: Literal["cent", "whole", "99"] | None = None
     margin_min: Share | None = None
-    compare_at: Literal["none", "list"] | None = None
+    compare_at: Literal["keep", "clear", "list"] | None = None
+    channels: Annotated[str, Field(examples=["Online Store, Point of Sale"])] | None = None
+    oversell: Literal["keep", "deny"] | None = None
     guard_move: Share | None = None
     guard_share: Share | None = None
     reset: bool = False

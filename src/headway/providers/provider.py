@@ -5,7 +5,7 @@ asks the registry. Functions of a record take the deployment's settings, of whic
 declares the part it reads.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -21,9 +21,11 @@ from headway.core.catalog.listings import LimitKey
 from headway.core.catalog.storefront import PriceWrite, Shop
 from headway.core.limits.transitions import Resource
 from headway.errors import ConfigError
+from headway.providers.access_scopes import AccessScope
 from headway.providers.oauth import OAuthClient
 from headway.providers.shops import plain_name
 from headway.providers.token_store import TokenStore
+from headway.providers.tokens import AppClient
 from headway.providers.vault import Vault
 
 Secrets = Mapping[str, str]
@@ -166,11 +168,15 @@ class KeyedLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorefrontRole:
-    """How a shop is written to; `price_file` is the upload of a bulk price change."""
+    """How a shop is written to; `price_file` is the upload of a bulk price change.
+
+    `api_version` gets the settings, and returns the version of its API that requests are made for.
+    """
 
     open: Callable[[ProviderContext, Shop], Any]
     price_file: Callable[[Sequence[PriceWrite]], bytes]
     restore_per_s: float
+    api_version: Callable[[Any], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,12 +214,18 @@ class TokenEntry:
 
     `refresh_required` says why a refresh token must be entered, `refresh_refused` why it must not.
     `check_app` gets the settings and whether there is a refresh token; it raises ConfigError if
-    the tokens need an app that is not in the settings. The access token expires when `read_expiry`
-    finds it in the token, else after `life`, if that is known.
+    the tokens need an app that is not in the settings. `takes_client` if the id and secret of a
+    shop's own app may be entered instead of tokens; `app` returns the one in the settings, if it is
+    complete. `lifetime_note` is shown after an access token without a refresh token was entered.
+    The access token expires when `read_expiry` finds it in the token, else after `life`, if that is
+    known.
     """
 
     refresh_required: str = ""
     refresh_refused: str = ""
+    takes_client: bool = False
+    app: Callable[[Any], AppClient | None] = lambda _: None
+    lifetime_note: str = ""
     check_app: Callable[[Any, bool], None] = lambda *_: None
     life: timedelta | None = None
     read_expiry: Callable[[str], datetime | None] = lambda _: None
@@ -241,6 +253,8 @@ class PlatformRole:
     ends with the shop, after a colon each. `own_limit` is the limit that binds one account alone,
     `day` the name of the daily quota that all accounts share. `has_owners` if that own limit binds
     an owner of several shops; `counts_errors` if the platform blocks clients with too many errors.
+    `missing_scopes` gets the settings and the access scopes that a shop granted; `scope_advice`
+    says how to grant the others.
     """
 
     open: Callable[[ProviderContext, Account], Any]
@@ -253,6 +267,8 @@ class PlatformRole:
     has_owners: bool = False
     counts_errors: bool = False
     tokens: TokenEntry = field(default_factory=TokenEntry)
+    missing_scopes: Callable[[Any, Collection[str]], Sequence[AccessScope]] = lambda *_: ()
+    scope_advice: str = ""
     consent: ConsentRole | None = None
     webhooks: WebhookRole | None = None
 
@@ -263,6 +279,7 @@ class Provider:
 
     `limits` returns the limits that the whole deployment shares, by display name; `keyed_limit`
     describes those of single shops or accounts. `settings` names what an operator must set.
+    `warning` gets the settings and the time; it returns what an operator should know, if anything.
     """
 
     name: str
@@ -273,6 +290,7 @@ class Provider:
     limits: Callable[[Any], Mapping[str, Resource]] = field(default=lambda _: {})
     keyed_limit: KeyedLimit | None = None
     settings: tuple[str, ...] = ()
+    warning: Callable[[Any, datetime], str] = lambda *_: ""
 
     @property
     def roles(self) -> tuple[ProviderRole, ...]:

@@ -1,13 +1,16 @@
 """The tokens of one account, shared by all workers: which is alive, and who fetches the next.
 
-A token without a refresh token never expires, unless an expiry was given. Others live an hour or a
-few, and each refresh returns a new pair. The new refresh token is stored first: if the rest is
-lost, it fetches another access token. Shopify accepts the old one until the new one is used, so a
-refresh with a lost reply is repeated; elsewhere a lost reply may need a person.
+A token that a person entered alone has an unknown lifetime, unless an expiry was given: it is used
+until it is refused. Others live an hour or a few, and each refresh returns a new pair. The new
+refresh token is stored first: if the rest is lost, it fetches another access token. Shopify accepts
+the old one until the new one is used, so a refresh with a lost reply is repeated; elsewhere a lost
+reply may need a person. Where a shop has an app of its own, the app's id and secret are kept
+instead, and return a new access token each time.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -26,7 +29,7 @@ from headway.providers.http import HttpResponse, check_status
 from headway.providers.token_store import TokenStore
 from headway.providers.vault import Vault
 
-ACCESS, REFRESH = "access", "refresh"
+ACCESS, REFRESH, CLIENT = "access", "refresh", "client"
 # The error code of OAuth for a refresh token that was revoked or has expired.
 GRANT_ENDED = "invalid_grant"
 NEVER = datetime(2999, 1, 1, tzinfo=UTC)
@@ -45,6 +48,19 @@ class Token:
     text: str = field(repr=False)
     expires_at: datetime
     version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppClient:
+    """The id and secret of an app, which returns access tokens for them."""
+
+    client_id: str
+    client_secret: str = field(repr=False)
+
+    @property
+    def text(self) -> str:
+        """Both in one, so that they are replaced together."""
+        return f"{self.client_id}:{self.client_secret}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +96,16 @@ class AccountTokens:
     @property
     def can_refresh(self) -> bool:
         """Whether a new access token can be had without a person."""
-        return self.find(REFRESH) is not None
+        return self.find(REFRESH) is not None or self.find(CLIENT) is not None
+
+    @property
+    def client(self) -> AppClient | None:
+        """The shop's own app, if it has one."""
+        token = self.find(CLIENT)
+        if token is None:
+            return None
+        client_id, _, client_secret = token.text.partition(":")
+        return AppClient(client_id=client_id, client_secret=client_secret)
 
     def needs_refresh(self) -> bool:
         """Return True if the access token is dead or dying, and another can be had."""
@@ -145,11 +170,19 @@ class AccountTokens:
         self._save(ACCESS, grant.access, grant.access_until, owner, renewed_at)
         self._known = {}
 
-    def drop(self, name: str) -> None:
-        """Let the token of this name be dead, if there is one."""
-        token = self.find(name)
-        if token is not None:
-            self.kill(token)
+    def keep_client(self, client: AppClient, *, owner: str) -> None:
+        """Store a shop's own app; its first access token is fetched when it is needed."""
+        self._save(CLIENT, client.text, NEVER, owner)
+        for name in (ACCESS, REFRESH):
+            self.forget(name, owner=owner)
+        self._known = {}
+
+    def forget(self, name: str, *, owner: str) -> None:
+        """Write over the token of this name: a later one must not get its version."""
+        self._reload()
+        if name in self._known:
+            self._save(name, "forgotten", self._clock.now(), owner)
+            self._known = {}
 
     def _save(
         self,
@@ -207,22 +240,17 @@ def store_tokens(
     refresh: str | None = None,
     refresh_expires_at: datetime | None = None,
 ) -> None:
-    """Keep the tokens of an account that a person connects.
+    """Keep the tokens of an account that a person connects, instead of those it had.
 
-    An access token without a refresh token and without an expiry never expires.
+    An access token without a refresh token and without an expiry is used until it is refused.
     """
     for name, text in ((ACCESS, access), (REFRESH, refresh)):
         if text is not None and not is_usable(text):
             raise InvalidError(f"the {name} token is empty or holds spaces or line ends")
-    tokens, owner = (
-        AccountTokens(limit_key, token_store=token_store, vault=vault, clock=clock),
-        fresh_id(),
-    )
-    if not tokens.begin_refresh(owner, timeout_s=LEASE_MARGIN_S):
-        raise ConflictError("the account's tokens are being refreshed; try again in a minute")
-    try:
-        if refresh is None:
-            tokens.drop(REFRESH)
+    tokens = AccountTokens(limit_key, token_store=token_store, vault=vault, clock=clock)
+    with _leased(tokens) as owner:
+        for name in (CLIENT,) if refresh else (CLIENT, REFRESH):
+            tokens.forget(name, owner=owner)
         now = clock.now()
         grant = TokenGrant(
             access=access,
@@ -231,6 +259,29 @@ def store_tokens(
             refresh_until=refresh_expires_at or _until(now, REFRESH_LIFE_S, REFRESH_LIFE_S),
         )
         tokens.keep(grant, owner=owner)
+
+
+def store_client(
+    token_store: TokenStore, vault: Vault, limit_key: LimitKey, client: AppClient, *, clock: Clock
+) -> None:
+    """Keep the app of a shop that a person connects, instead of the tokens it had."""
+    if not is_usable(client.client_id) or not is_usable(client.client_secret):
+        raise InvalidError("client_id, client_secret: each is one word, on one line")
+    if ":" in client.client_id:
+        raise InvalidError("client_id: it has no colon; copy it from the app's settings")
+    tokens = AccountTokens(limit_key, token_store=token_store, vault=vault, clock=clock)
+    with _leased(tokens) as owner:
+        tokens.keep_client(client, owner=owner)
+
+
+@contextmanager
+def _leased(tokens: AccountTokens) -> Iterator[str]:
+    """Hold the lease to refresh while a person's tokens are stored; raises ConflictError."""
+    owner = fresh_id()
+    if not tokens.begin_refresh(owner, timeout_s=LEASE_MARGIN_S):
+        raise ConflictError("the account's tokens are being refreshed; try again in a minute")
+    try:
+        yield owner
     finally:
         tokens.end_refresh(owner)
 

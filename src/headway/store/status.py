@@ -20,6 +20,7 @@ from headway.store.accounts.status import AccountsStatus
 from headway.store.catalog.change_list import ROWS_SHOWN, ObservedChange, latest_changes
 from headway.store.catalog.listing_counts import ListingCounts, count_listings
 from headway.store.catalog.shop_status import StorefrontStatus, shop_calls, storefront_status
+from headway.store.catalog.shop_waits import shop_waits
 from headway.store.pauses import active_pauses
 from headway.store.pool import Lent, Pool, guarded
 from headway.store.queries import read_as
@@ -163,11 +164,12 @@ def overview(
         )
         with guarded(), pool.connection() as connection:
             shops = shop_calls(connection, now, resource_of=resource_of, seller=seller)
+            waits = shop_waits(connection, now, seller=seller)
         with guarded(), (seller_pool or pool).connection() as connection:
             counts, ages_h, oldest_read_at = count_listings(connection, now, slack, seller)
-            changes = latest_changes(connection, now, seller=seller)
+            changes = latest_changes(connection, now, waits=waits, seller=seller)
             storefront = storefront_status(
-                connection, now, resource_of=resource_of, calls=shops, seller=seller
+                connection, now, resource_of=resource_of, calls=shops, waits=waits, seller=seller
             )
             trouble = _trouble(connection, seller)
         shared = other.result()

@@ -140,6 +140,12 @@ def fate(change: ObservedChange) -> str:
     return FATES[change.fate]
 
 
+def waiting_reason(change: ObservedChange, now: datetime) -> str:
+    """Return why a change is not in its shop, and when it is tried again."""
+    again = "" if change.until is None else f" (next try {format_time(change.until, now)})"
+    return change.reason + again
+
+
 def decide(held: HeldListing) -> str:
     """Return the command that decides a held change."""
     verb = "approve" if held.can_approve else "publish" if held.price_old is None else "reject"
@@ -189,6 +195,11 @@ def part_url(listing: ShownPart) -> str:
     if listing.sku in {".", ".."}:
         return f"/parts/?sku={listing.sku}&seller={path(listing.user_id)}"
     return f"/parts/{path(listing.sku)}?seller={path(listing.user_id)}"
+
+
+def rehearsal_url(seller: str) -> str:
+    """Return the address of the rehearsal of a seller's shop."""
+    return f"/rehearsal?shop={path(seller)}"
 
 
 def path(text: str) -> str:
@@ -328,11 +339,13 @@ FILTERS = {
     "countdown": countdown,
     "lag": lag,
     "fate": fate,
+    "waiting_reason": waiting_reason,
     "decide": decide,
     "result": result,
     "sentence": sentence,
     "epoch_ms": epoch_ms,
     "part_url": part_url,
+    "rehearsal_url": rehearsal_url,
     "path": path,
     "put": put,
     "happened": happened,

@@ -240,6 +240,7 @@ class _Flow:
             platform=self._platform,
             owner_id=authorized.owner_id,
             title=authorized.title,
+            rehearses=app.settings.rehearsal,
             now=now,
         )
         try:

@@ -104,7 +104,7 @@ async def _live(request: Request, view: str = "now", subject: str = "") -> Respo
         return problem(
             429, f"more than {STREAMS_MAX} streams at once", headers={"Retry-After": "60"}
         )
-    about = subject if view == "part" else subject_of(view, subject)
+    about = subject if view in {"part", "rehearsal"} else subject_of(view, subject)
     key = PanelKey(view=view, seller=who.seller, subject=about)
     return _Stream(_events(request, key, who), watching=watching, who=who.id)
 

@@ -8,13 +8,14 @@ from headway.core.access import Need
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.catalog.price_history import SeriesPoint
 from headway.core.timetable.day import DayTimetable
-from headway.errors import NotFoundError
+from headway.errors import NotFoundError, RequestError
 from headway.operations import history, listings
 from headway.operations.alerts import alerts_in
 from headway.operations.callers import operator, seller_or_operator
 from headway.operations.deployment import freshness, status
 from headway.operations.listings import ListingExplanation
 from headway.operations.people import keys
+from headway.operations.rehearsals import RehearsalProgress, rehearsal_progress
 from headway.operations.status import day_of
 from headway.operations.suppliers import SupplierStatuses, worst_suppliers
 from headway.store.catalog.history import HistoryEvent
@@ -68,6 +69,7 @@ SECTIONS = {
             name="keys", path="/keys", title="Keys", icon="key", shortcut="k", need=Need.OPERATE
         ),
         Section(name="part", title="Part"),
+        Section(name="rehearsal", title="Rehearsal"),
     )
 }
 MENU = [section for section in SECTIONS.values() if section.path]
@@ -157,6 +159,14 @@ def _part(app: App, key: PanelKey, _scene: Scene) -> PartsSection:
     )
 
 
+def _rehearsal(app: App, key: PanelKey, _scene: Scene) -> RehearsalProgress | None:
+    caller = seller_or_operator(app, ACTOR, key.seller)
+    try:
+        return rehearsal_progress(caller, key.subject)
+    except RequestError:
+        return None
+
+
 def _now(app: App, key: PanelKey, _: Scene) -> NowSection:
     if key.seller is not None:
         return NowSection()
@@ -195,4 +205,5 @@ MORE: Mapping[str, Callable[[App, PanelKey, Scene], object]] = {
     "timetable": _timetable,
     "keys": lambda app, _key, _scene: keys(operator(app, ACTOR)).keys,
     "part": _part,
+    "rehearsal": _rehearsal,
 }

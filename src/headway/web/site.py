@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headway import __version__
 from headway.app import App
 from headway.clock import Clock, SystemClock
-from headway.web import login, oauth, pages, part_pages, routes, runbook, webhooks
+from headway.web import login, oauth, pages, part_pages, rehearsal_pages, routes, runbook, webhooks
 from headway.web.authentication import AuthenticationGate
 from headway.web.body_limits import BODY_WAIT_S
 from headway.web.live import Feed
@@ -84,6 +84,7 @@ def create(
     site.include_router(login.router(site.state.gate, drawn))
     site.include_router(pages.router())
     site.include_router(part_pages.router(app, drawn))
+    site.include_router(rehearsal_pages.router(app, drawn))
     site.include_router(oauth.router(app, drawn))
     site.include_router(webhooks.router(app, body_wait_s=body_wait_s))
     site.include_router(runbook.router())

@@ -28,7 +28,7 @@ NOT_AT_FAULT = (WriteVerdict.DONE, WriteVerdict.AGAIN)
 
 
 def _location(world: StorefrontWorld) -> tuple[str, Gid]:
-    locations: Mapping[str, Gid] = world.client.locations()
+    locations: Mapping[str, Gid] = world.client.details().locations
     assert locations, "the shop has no location, so no stock can be written"
     return next(iter(locations.items()))
 

@@ -1,6 +1,7 @@
 """Checks for suppliers: each part of a call gets its own result, and a list is read whole."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from headway.core.catalog.listings import AuthStep, Reply, Sku
 from headway.errors import TransientError, UnauthorizedError, UnreadableError
@@ -71,11 +72,17 @@ def equal_rows_are_one_quote(world: SupplierWorld) -> None:
 
 
 def a_bad_row_makes_only_its_part_faulty(world: SupplierWorld) -> None:
-    """Check that a price that is not a number makes its own part faulty; the rest are quoted."""
+    """Check that a price that is not a number makes its own part faulty, or its quote doubtful.
+
+    The rest are quoted.
+    """
     reply = _reply(world, lambda rows: [world.bad_row(rows[0]), *rows[1:]])
-    assert len(reply.faulty) == 1, f"one row was bad, and faulty is {reply.faulty}"
-    assert all(reply.faulty.values()), "a faulty part has no reason"
-    _check_quotes(world, reply, without=frozenset(reply.faulty))
+    doubtful = {sku: quote.doubts[0].reason for sku, quote in reply.quotes.items() if quote.doubts}
+    bad = {**reply.faulty, **doubtful}
+    assert len(bad) == 1, f"one row was bad, and faulty or doubtful are {bad}"
+    assert all(bad.values()), "a faulty part has no reason"
+    quotes = {sku: quote for sku, quote in reply.quotes.items() if sku not in doubtful}
+    _check_quotes(world, replace(reply, quotes=quotes), without=frozenset(bad))
 
 
 def parts_that_were_not_asked_for_are_ignored(world: SupplierWorld) -> None:

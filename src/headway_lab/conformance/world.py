@@ -178,7 +178,7 @@ class StorefrontWorld(ProviderWorld):
 
     def call(self) -> object:
         """Read the locations."""
-        return self.client.locations()
+        return self.client.details()
 
     @abstractmethod
     def add_product(self, sku: str, *, location: str) -> Ids:

@@ -31,8 +31,8 @@ from headway_lab.demo.shops import SELLERS, DemoShops, domain_of
 from headway_lab.platforms import ETSY, KINDS, PRINTIFY, SHOPIFY
 from headway_lab.simulators.etsy.simulator import EtsyApp, EtsySimulator
 from headway_lab.simulators.printify.simulator import PrintifySimulator
+from headway_lab.simulators.shopify.apps import AppSecret
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
-from headway_lab.simulators.shopify.tokens import AppSecret
 from headway_lab.simulators.transport import SimTransport
 from headway_lab.virtual_clock import VirtualClock
 
@@ -57,7 +57,7 @@ ORDERS_PER_H = {Tier.PRO: 1.2, Tier.GROWTH: 0.6, Tier.FREE: 0.2}
 SHIP_H, CANCEL_H, REFUND_H = (0.5, 5.0), (0.1, 1.0), (1.0, 6.0)
 CANCEL_SHARE, REFUND_SHARE = 0.06, 0.1
 # Platforms do not send webhooks for everything.
-TOLD_SHARE = 0.85
+WEBHOOK_SHARE = 0.85
 HOUR = timedelta(hours=1)
 # In the past nothing polls more often than a job can be due.
 PAST_POLL = timedelta(minutes=20)
@@ -218,7 +218,7 @@ class DemoOrders:
         """Send a webhook, if the platform sends one for this."""
         (_, platform), name, market = shop, self._market.names[shop], self._market
         topic = _TOPICS.get((platform, action))
-        if self._send is None or topic is None or self._generator.random() > TOLD_SHARE:
+        if self._send is None or topic is None or self._generator.random() > WEBHOOK_SHARE:
             return
         if platform == ETSY:
             headers, body = market.etsy.hook(topic, int(name), int(number))

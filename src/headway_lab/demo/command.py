@@ -38,7 +38,7 @@ from headway.store.pool import open_pool
 from headway.store.server.embedded import EmbeddedServer
 from headway.web.server import address, listen
 from headway_lab.demo.accounts import ACCOUNT_SETTINGS, platform_transport, post_to
-from headway_lab.demo.shops import DemoPeople
+from headway_lab.demo.shops import SELLERS, DemoPeople, domain_of
 from headway_lab.demo.world import PAST_H, DemoWorld, open_world, past_settings, simulate_past
 from headway_lab.simulators.boeing import SignIn
 from headway_lab.simulators.transport import SimTransport, serve
@@ -58,7 +58,7 @@ STOP_S = 1.0
 TELL_S = 2.0
 SPEED_MAX, PRODUCTS_MAX, WORKERS_MAX = 2000, 20_000, 8
 # Settings of workers whose output we read.
-TOLD_IN = {"PYTHONUNBUFFERED": "1", "HEADWAY_LOG_FORMAT": "text"}
+OUTPUT_SETTINGS = {"PYTHONUNBUFFERED": "1", "HEADWAY_LOG_FORMAT": "text"}
 # Each worker's; all of them need connections to one small database.
 STEPS_AT_ONCE = 4
 EXAMPLES = """Examples:
@@ -127,6 +127,7 @@ def demo(
         stack.enter_context(console.log.library_warnings())
         taken = stack.enter_context(listen(settings.web_host, settings.web_port))
         console.say(f"Headway demo, {speed:g} times faster than real time.")
+        console.say("Its simulated shops are started; a real shop waits for: headway rehearse SHOP")
         _keep_private(settings.data_dir.parent)
         server = stack.enter_context(
             EmbeddedServer(settings.data_dir, clock=SystemClock(), settings=SERVER)
@@ -147,7 +148,7 @@ def demo(
         stack.callback(lambda: console.say(demo_world.verdict))
         runner = _play(stack, app, demo_world, seed)
         page = login_link(app, taken)
-        console.say(f"The page: {page}")
+        _say_addresses(console, app, page)
         processes = _start_workers(stack, app, workers, console)
         if not workers:
             _work(runner, app, speed)
@@ -237,7 +238,7 @@ def _application(
 ) -> App:
     """Serve supplier and shops over real HTTP and put the application together against them."""
     supplier = stack.enter_context(serve(demo_world.supplier.handle, clock))
-    shops = stack.enter_context(serve(demo_world.demo_shops.shops.handle, clock))
+    shops = stack.enter_context(serve(demo_world.demo_shops.window.handle, clock))
     etsy = stack.enter_context(serve(demo_world.market.etsy.handle, clock))
     printify = stack.enter_context(serve(demo_world.market.printify.handle, clock))
     # Sockets use real seconds: a request may take as many of those as ever.
@@ -252,6 +253,12 @@ def _application(
         "platform_timeout_s": settings.platform_timeout_s * more,
     }
     return build_fast(stack, settings.model_copy(update=changes), clock, pool)
+
+
+def _say_addresses(console: CommandConsole, app: App, page: str) -> None:
+    console.say(f"The page: {page}")
+    window = app.settings.shopify_url.format(shop=domain_of(SELLERS[0]))
+    console.say(f"What customers of {SELLERS[0]} see, and can buy: {window}/products")
 
 
 def _client() -> httpx.Client:
@@ -314,7 +321,7 @@ def _start_workers(
     workers = WorkerProcesses(
         count,
         options=("--concurrency", str(STEPS_AT_ONCE)),
-        environ={**os.environ, "HEADWAY_SERVER": "", **TOLD_IN, **place},
+        environ={**os.environ, "HEADWAY_SERVER": "", **OUTPUT_SETTINGS, **place},
         report=send,
     )
     stack.callback(workers.stop)

@@ -23,6 +23,7 @@ from headway.store.catalog.publishing import Publishing
 from headway_lab.simulators.boeing import SupplierPart
 from headway_lab.simulators.shopify.faults import ShopFaultPlan
 from headway_lab.simulators.shopify.shop import ShopIds, ShopScreen, ShopSetup
+from headway_lab.simulators.shopify.shop_window import ShopWindow
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 
 SELLERS = (SellerId("acme"), SellerId("northwind"), SellerId("skyline"))
@@ -41,6 +42,7 @@ class DemoShops:
     """The simulated shops, what each sells, and the parts that are not in them yet."""
 
     shops: ShopifySimulator
+    window: ShopWindow
     sold: Sequence[tuple[SellerId, Sku, ShopIds]]
     newcomers: list[tuple[SellerId, Sku]]
     restore_per_s: float
@@ -52,7 +54,7 @@ class DemoShops:
         vault = open_vault(keys, settings.data_dir)
         for seller in SELLERS:
             limit_key = shop_limit_key(settings.shopify_client_id, domain_of(seller))
-            connect_account(app.pool, seller, domain_of(seller), now=now)
+            connect_account(app.pool, seller, domain_of(seller), rehearses=False, now=now)
             store_tokens(Credentials(app.pool), vault, limit_key, clock=app.clock, access=TOKEN)
         Products(app.pool).take_in(self._rows(), form=settings.shop_sku, policy=app.policy, now=now)
         app.sellers.count_catalogs(now)
@@ -164,6 +166,7 @@ def open_shops(
     owners = [SELLERS[index % len(SELLERS)] for index in range(len(sold) + len(newcomers))]
     return DemoShops(
         shops=shops,
+        window=ShopWindow(shops),
         sold=[
             (seller, Sku(part.sku), _put_on_sale(shops, settings, seller, part))
             for seller, part in zip(owners, sold, strict=False)

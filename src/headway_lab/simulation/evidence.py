@@ -39,8 +39,9 @@ WHERE NOT EXISTS (SELECT FROM product_sync_schedule AS row
 """
 OPEN_INTENTS = "SELECT user_id, kind, skus, writes FROM push_intent WHERE state = 'open'"
 CONNECT = """
-INSERT INTO connected_accounts (id, user_id, platform, shop, created_at, updated_at)
-VALUES (%(id)s, %(user_id)s, 'shopify', %(shop)s, %(now)s, %(now)s)
+INSERT INTO connected_accounts
+  (id, user_id, platform, shop, push_started_at, created_at, updated_at)
+VALUES (%(id)s, %(user_id)s, 'shopify', %(shop)s, %(now)s, %(now)s, %(now)s)
 """
 COPY_STATES = """
 COPY listing_state (user_id, sku, desired, desired_at, desired_version, applied, applied_at,

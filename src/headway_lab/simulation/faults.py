@@ -2,16 +2,19 @@
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from headway.clock import rng
 from headway.core.catalog.listings import Sku
 from headway.core.pauses import PauseKind
 from headway.errors import InvalidError
-from headway_lab.simulators.faults import BadPrice, FaultPlan, Interval, Poison
+from headway_lab.simulation.world import MAPPED
+from headway_lab.simulators.faults import BadPrice, Contradiction, FaultPlan, Interval, Poison
 from headway_lab.simulators.shopify.faults import ShopFaultPlan, ShopPoison, ShopPoisonForm
 
+Form = TypeVar("Form")
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 CALL_FAULTS = ("timeout", "error", "slow", "truncate", "html", "drop", "duplicate")
 SHOP = "shop-"
@@ -19,7 +22,8 @@ SHOP_FAULTS = ("lost-reply", "lost-request", "error", "slow", "html", "throttle"
 KNOWN = (
     "outage:6h@10:00, outage:6h@1d10:00, timeout:5%, error:5%, slow:10%, truncate:1%, html:1%,"
     " drop:1%, duplicate:5%, crash:1/h, stall:1/h, away:2h@10:00, clock:90s, poison:2,"
-    " vanish:3@10:00, badprice:3@10:00, shop-outage:2h@10:00, shop-lost-reply:5%,"
+    " vanish:3@10:00, badprice:3@10:00, contradict:8@10:00, rename:1@10:00,"
+    " no-currency:2h@10:00, shop-outage:2h@10:00, shop-lost-reply:5%,"
     " shop-lost-request:5%, shop-error:5%, shop-slow:5%, shop-html:1%, shop-throttle:5%,"
     " shop-poison:3, shop-stale:55@10:00, shop-edit:3/d, shop-sale:20/d, pause:2h@10:00,"
     " pause-supplier:2h@10:00, pause-seller:2h@10:00"
@@ -55,6 +59,9 @@ class Faults:
     poison: int = 0
     vanish: tuple[tuple[int, float], ...] = ()
     badprice: tuple[tuple[int, float], ...] = ()
+    contradict: tuple[tuple[int, float], ...] = ()
+    renames: tuple[tuple[int, float], ...] = ()
+    no_currency: tuple[Interval, ...] = ()
     shop_outages: tuple[Interval, ...] = ()
     shop_shares: Mapping[str, float] = field(default_factory=dict)
     shop_poison: int = 0
@@ -92,7 +99,7 @@ class Faults:
 
         A shop is called about `changing` SKUs, so those that spoil such calls are of them.
         """
-        fated = sum(count for count, _ in (*self.vanish, *self.badprice))
+        fated = sum(count for count, _ in (*self.vanish, *self.badprice, *self.contradict))
         fated += self.poison + self.shop_poison
         if fated > len(skus):
             raise InvalidError(f"--fault: {fated} SKUs are to suffer but there are {len(skus)}")
@@ -100,11 +107,8 @@ class Faults:
         rng(f"fates:{seed}").shuffle(order)
         taken = iter(order)
         vanish = {next(taken): Interval(start_s=at, end_s=math.inf) for at in _each(self.vanish)}
-        ways = list(BadPrice)
-        badprice = {
-            next(taken): (ways[index % len(ways)], Interval(start_s=at, end_s=math.inf))
-            for index, at in enumerate(_each(self.badprice))
-        }
+        badprice = _in_turn(self.badprice, list(BadPrice), taken)
+        contradict = _in_turn(self.contradict, list(Contradiction), taken)
         forms = list(Poison)
         poison = {next(taken): forms[index % len(forms)] for index in range(self.poison)}
         shop_forms = list(ShopPoisonForm)
@@ -114,22 +118,43 @@ class Faults:
             for index, sku in enumerate(left[: self.shop_poison])
         )
         return AffectedParts(
-            poison=poison, vanish=vanish, badprice=badprice, shop_poison=shop_poison
+            poison=poison,
+            vanish=vanish,
+            badprice=badprice,
+            contradict=contradict,
+            renames=_renames(self.renames),
+            shop_poison=shop_poison,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AffectedParts:
-    """The SKUs with a fault, one fault each."""
+    """The SKUs with a fault, one fault each, and the locations with another name."""
 
     poison: Mapping[str, Poison] = field(default_factory=dict)
     vanish: Mapping[str, Interval] = field(default_factory=dict)
     badprice: Mapping[str, tuple[BadPrice, Interval]] = field(default_factory=dict)
+    contradict: Mapping[str, tuple[Contradiction, Interval]] = field(default_factory=dict)
+    renames: Mapping[str, tuple[str, Interval]] = field(default_factory=dict)
     shop_poison: tuple[ShopPoison, ...] = ()
 
     def affects(self, sku: str) -> bool:
         """Return True if this SKU has a fault of its own at the supplier."""
-        return sku in self.poison or sku in self.vanish or sku in self.badprice
+        faults = (self.poison, self.vanish, self.badprice, self.contradict)
+        return any(sku in affected for affected in faults)
+
+    def is_contradicting(self, sku: str, at_s: float) -> bool:
+        """Return True if this SKU's line contradicts itself then."""
+        return sku in self.contradict and self.contradict[sku][1].holds(at_s)
+
+    def is_renamed(self, places: Collection[str], at_s: float) -> bool:
+        """Return True if the supplier uses an unknown name for one of these locations then."""
+        return any(
+            place in self.renames
+            and self.renames[place][1].holds(at_s)
+            and self.renames[place][0].casefold() != place.casefold()
+            for place in places
+        )
 
     @property
     def unwritable(self) -> frozenset[str]:
@@ -145,6 +170,9 @@ class AffectedParts:
             poison=self.poison,
             vanish=self.vanish,
             badprice=self.badprice,
+            contradict=self.contradict,
+            renames=self.renames,
+            no_currency=faults.no_currency,
         )
 
 
@@ -190,6 +218,9 @@ def parse_faults(specs: Sequence[str]) -> Faults:
         poison=int(total("poison")),
         vanish=counts("vanish"),
         badprice=counts("badprice"),
+        contradict=counts("contradict"),
+        renames=counts("rename"),
+        no_currency=intervals("no-currency"),
         shop_outages=intervals("shop-outage"),
         shop_shares=shop_calls,
         shop_poison=int(total("shop-poison")),
@@ -256,6 +287,27 @@ def _each(counts: Sequence[tuple[int, float]]) -> list[float]:
     return [at for count, at in counts for _ in range(count)]
 
 
+def _in_turn(
+    counts: Sequence[tuple[int, float]], forms: Sequence[Form], taken: Iterator[str]
+) -> dict[str, tuple[Form, Interval]]:
+    """Give the next SKUs a fault each, of all forms in turn, from then on."""
+    return {
+        next(taken): (forms[index % len(forms)], Interval(start_s=at, end_s=math.inf))
+        for index, at in enumerate(_each(counts))
+    }
+
+
+def _renames(counts: Sequence[tuple[int, float]]) -> dict[str, tuple[str, Interval]]:
+    """Rename the first locations: every second one only in its case, from then on."""
+    return {
+        place: (
+            place.upper() if index % 2 else f"{place} Warehouse",
+            Interval(start_s=at, end_s=math.inf),
+        )
+        for index, (place, at) in enumerate(zip(MAPPED, _each(counts), strict=False))
+    }
+
+
 READERS: Mapping[str, Callable[[str], tuple[float, float]]] = {
     **dict.fromkeys(CALL_FAULTS, _share),
     "outage": _span_at,
@@ -266,6 +318,9 @@ READERS: Mapping[str, Callable[[str], tuple[float, float]]] = {
     "poison": _count,
     "vanish": _count_at,
     "badprice": _count_at,
+    "contradict": _count_at,
+    "rename": _count_at,
+    "no-currency": _span_at,
     **{SHOP + kind: _share for kind in SHOP_FAULTS},
     "shop-outage": _span_at,
     "shop-poison": _count,

@@ -263,9 +263,10 @@ class Laws:
         return [id_ for id_ in self._rows if not self._has_evidence(id_)]
 
     def may_leave_sale(self, id_: str) -> bool:
-        """Return True if a listing has a fault of its own and a failure was counted for it."""
+        """Return True if a failure was counted for a fault of its own, or its line has none."""
         row = self._rows[id_]
-        return self._affected.affects(row.sku) and row.consecutive_failures > 0
+        says_none = row.sku in self._affected.contradict and row.held_reason is not None
+        return says_none or (self._affected.affects(row.sku) and row.consecutive_failures > 0)
 
     # -- the parts ---------------------------------------------------------------------------
 
@@ -324,7 +325,12 @@ class Laws:
             self._violations.add("L6", f"{row.sku} was settled as read but the reply lacks it")
             return None
         shown = self._reference.see(served.parts[row.sku])
-        if row.held_reason is None:
+        part = served.parts[row.sku]
+        stocked = [place for place, quantity in part.stock.items() if quantity]
+        contradicts = self._affected.is_contradicting(row.sku, served.at_s)
+        if contradicts or self._affected.is_renamed(stocked, served.at_s):
+            self._check_doubtful(old, row, shown, is_renamed=not contradicts)
+        elif row.held_reason is None:
             wrong = difference(shown, self._rules.currency, row.observed, row.desired)
             if wrong:
                 self._violations.add("L6", f"{row.sku}: {wrong}")
@@ -385,6 +391,23 @@ class Laws:
         is_mass = MASS_HOLD_TEXT in (row.held_reason or "")
         if not is_mass or any(quantity for _, quantity in shown.stock):
             self._violations.add("L6", f"{row.sku}: a held price keeps its stock from the shop")
+
+    def _check_doubtful(
+        self, old: ListingRow, row: ListingRow, shown: ShownState, *, is_renamed: bool
+    ) -> None:
+        """Check that a line which contradicts itself is held and raises no stock."""
+        if not is_renamed and row.held_reason is None:
+            self._violations.add("L9", f"{row.sku} contradicts itself and is believed")
+        if old.desired is None or row.desired is None:
+            return
+        if row.held_reason and _money_facts(row.desired) != _money_facts(old.desired):
+            self._violations.add("L9", f"{row.sku} is held but its desired price moved")
+        for place, quantity in row.desired["quantities"].items():
+            before, really = old.desired["quantities"].get(place, 0), dict(shown.stock)[place]
+            if quantity > max(before, really):
+                self._violations.add("L9", f"{row.sku} gains stock at {place} by a doubtful line")
+            if is_renamed and quantity < min(before, really):
+                self._violations.add("L6", f"{row.sku} loses stock at {place} by another name")
 
     def _check_price_guard(self, old: ListingRow, row: ListingRow) -> None:
         if row.desired is None:

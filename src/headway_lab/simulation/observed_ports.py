@@ -109,6 +109,12 @@ class ObservedSchedule(CrashingPort):
             self._laws.suspicion_reset()
         return count
 
+    def note_locations(self, names: Collection[str], *, now: datetime) -> int:
+        """Store unknown locations; no listing changes."""
+        with self._may_crash():
+            count: int = self._inner.note_locations(names, now=now)
+        return count
+
     def rescue(self, now: datetime) -> int:
         """Rescue, and check which listings."""
         with self._may_crash():

@@ -226,7 +226,7 @@ def replay_round_robin(
     days: float,
     shop_fields: Callable[[SupplierPart], ShopFields],
 ) -> float:
-    """Return the staleness of the run's own changes if SKUs are read in turn, the first at once."""
+    """Return the staleness of the run's changes if SKUs are read in order, beginning at once."""
     end_s, cycle_s = days * DAY_S, DAY_S / throughput.price_calls_per_day
     place = {str(sku): number for number, sku in enumerate(world.start)}
 

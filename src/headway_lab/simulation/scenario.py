@@ -55,6 +55,8 @@ from headway_lab.virtual_clock import VirtualClock
 START = datetime(2026, 1, 5, tzinfo=UTC)
 # Longer than in production: no listing is added here, and a wait for a known one ends by itself.
 POLL = timedelta(minutes=5)
+# Without crashes and pauses nothing becomes due that a worker does not wait for.
+QUIET_POLL = timedelta(minutes=20)
 # An event wakes a pusher for new changes; by itself it polls for what failed or a crashed one left.
 FAULTY_PUSH_POLL = timedelta(minutes=1)
 # What the supplier allows, which is not to be taken from our own settings.
@@ -89,7 +91,6 @@ class Plan:
     faults: Faults = field(default_factory=Faults)
     workers: int = 2
     sellers: int = 1
-    poll: timedelta = POLL
     # Whether alerts are evaluated each minute, which takes longer than all else.
     is_watched: bool = False
 
@@ -195,11 +196,13 @@ class Scenario:
             shop_transport=shop_transport or self._shop_transport,
             ids=lambda: fresh_id(self._ids),
         )
-        push_poll = FAULTY_PUSH_POLL if self.plan.faults.specs else POLL
+        faults = self.plan.faults
+        poll = POLL if faults.is_deadly or faults.planned_pauses else QUIET_POLL
+        push_poll = FAULTY_PUSH_POLL if faults.specs else POLL
         return self._parts.app(
             replace(
                 app,
-                rule=replace(app.rule, poll=self.plan.poll),
+                rule=replace(app.rule, poll=poll),
                 push_rule=replace(app.push_rule, poll=push_poll),
             )
         )
@@ -319,7 +322,8 @@ class Scenario:
     def _tick(self) -> None:
         context = WorkerContext(injector=FaultInjector(self.clock))
         schedule = ObservedSchedule(self._schedule(), self.laws, context)
-        is_quiet = self.app.policy.is_eager and not self.plan.faults.is_deadly
+        has_windows = self.app.policy.retry_window(self.clock.now(), self.listings) is not None
+        is_quiet = not (has_windows or self.plan.faults.is_deadly)
         app = with_ports(
             self.app,
             schedule=schedule,

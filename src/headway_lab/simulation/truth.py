@@ -45,7 +45,7 @@ class ReferenceReader:
     margin_min: Decimal = Decimal(0)
     basis: str = "list"
     rounding: str = "cent"
-    compare_at: str = "none"
+    compare_at: str = "keep"
     # A part is looked at whenever it is read, and seldom is it another than the last time.
     last: dict[str, tuple[SupplierPart, ShownState]] = field(default_factory=dict, repr=False)
 
@@ -100,7 +100,7 @@ def fields_of(desired: Mapping[str, Any]) -> ShopFields:
     shop_fields = _shop_fields(
         Decimal(desired["price"]),
         Decimal(desired["cost"]),
-        None if desired["compare_at"] is None else Decimal(desired["compare_at"]),
+        None if desired.get("compare_at") is None else Decimal(desired["compare_at"]),
         desired["quantities"],
     )
     return {**shop_fields, "status": desired["status"]} if "status" in desired else shop_fields
@@ -148,7 +148,7 @@ def difference(
     expected = (
         Decimal(desired["price"]),
         Decimal(desired["cost"]),
-        None if desired["compare_at"] is None else Decimal(desired["compare_at"]),
+        None if desired.get("compare_at") is None else Decimal(desired["compare_at"]),
         desired["currency"],
         tuple(sorted(desired["quantities"].items())),
     )
@@ -167,13 +167,19 @@ class Served:
     odd: frozenset[str]
 
 
+def _part_of(line: Mapping[str, Any], catalog: SimulatedCatalog) -> str:
+    """Return the part that a line is about; a superseded one is named by its product code."""
+    name = str(line["aviallPartNumber"])
+    return name if name in catalog.requested else str(line["productCode"])
+
+
 def read_body(body: bytes, catalog: SimulatedCatalog) -> Served | None:
     """Parse a reply independently of the client; None if no client could read it."""
     try:
         document = json.loads(body)
         lines = document["lineItems"]
-        names = [str(line["aviallPartNumber"]) for line in lines]
-        currency = str(document["currency"])
+        names = [_part_of(line, catalog) for line in lines]
+        currency = str(document.get("currency", "USD"))
     except (ValueError, KeyError, TypeError):
         return None
     spellings: dict[str, list[Any]] = {}

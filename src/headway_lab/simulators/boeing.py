@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 from headway.clock import Clock, rng
-from headway_lab.simulators.faults import BadPrice, FaultPlan, Poison, SimulatedFault
+from headway_lab.simulators.faults import BadPrice, Contradiction, FaultPlan, Poison, SimulatedFault
 from headway_lab.simulators.meter import ArrivalLog, Semantics, make_gate
 from headway_lab.simulators.reply import SimReply, json_reply
 
@@ -196,8 +196,9 @@ class BoeingSimulator:
         currency = parts[0].currency if parts else "USD"
         if BadPrice.CURRENCY in bad.values():
             currency = "EUR" if currency != "EUR" else "GBP"
-        lines = [self._line(part, bad[part.sku]) for part in parts]
-        return json_reply({"currency": currency, "lineItems": lines})
+        lines = [self._line(part, bad[part.sku], at_s) for part in parts]
+        named = {} if self.faults.hides_currency(at_s) else {"currency": currency}
+        return json_reply({**named, "lineItems": lines})
 
     def _find(self, code: str, at_s: float) -> SupplierPart | None:
         part = self._catalog.lookup(code) or self._catalog.lookup(code.upper())
@@ -206,9 +207,9 @@ class BoeingSimulator:
             return None
         return part
 
-    def _line(self, part: SupplierPart, bad: BadPrice | None) -> dict[str, Any]:
+    def _line(self, part: SupplierPart, bad: BadPrice | None, at_s: float) -> dict[str, Any]:
         list_price, net_price = self.shown_prices(part)
-        places = self._places(part)
+        places = self._places(part, at_s)
         spell = str if self._trait(part.sku, "text") % 2 else float
         line: dict[str, Any] = {
             "aviallPartNumber": part.sku,
@@ -225,9 +226,13 @@ class BoeingSimulator:
         }
         if part.family:
             line["supplierName"] = part.family
+        form = self.faults.contradiction(part.sku, at_s)
+        if form is not None:
+            self.faults.injected["contradict"] += 1
+            line |= _contradicting(form, line)
         return {**line, **_spoiled_prices(bad)}
 
-    def _places(self, part: SupplierPart) -> list[tuple[str, int]]:
+    def _places(self, part: SupplierPart, at_s: float) -> list[tuple[str, int]]:
         """Return stock by place: shuffled, empty ones often left out, a few with a foreign one."""
         generator = self._generator
         places = [
@@ -239,7 +244,7 @@ class BoeingSimulator:
         if trait % 6 == 0 and FOREIGN_PLACE not in part.stock:
             places.append((FOREIGN_PLACE, trait % 50))
         generator.shuffle(places)
-        return places
+        return [(self.faults.place_name(place, at_s), quantity) for place, quantity in places]
 
     def _spoil(self, reply: SimReply, fault: SimulatedFault | None, kind: str) -> SimReply:
         """Apply the fault to a reply that was counted and earned."""
@@ -320,5 +325,35 @@ def _product_codes(body: bytes) -> Sequence[str]:
 def _spoiled_prices(bad: BadPrice | None) -> dict[str, Any]:
     if bad is None or bad is BadPrice.CURRENCY:
         return {}
-    value = {BadPrice.ZERO: 0, BadPrice.NEGATIVE: -12.5, BadPrice.TEXT: "n/a"}[bad]
-    return {"listPrice": value, "netPrice": value}
+    forms = {
+        BadPrice.ZERO: 0,
+        BadPrice.NEGATIVE: -12.5,
+        BadPrice.TEXT: "n/a",
+        BadPrice.EXTREME: 1e12,
+    }
+    return {"listPrice": forms[bad], "netPrice": forms[bad]}
+
+
+def _contradicting(form: Contradiction, line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that make a line contradict itself."""
+    stocked = line["locationAvailabilities"] if line["inStock"] else []
+    other = f"N{line['aviallPartNumber']}"
+    fields: Mapping[Contradiction, dict[str, Any]] = {
+        Contradiction.STOCK: {
+            "inStock": False,
+            "quantity": 0,
+            "locationAvailabilities": stocked
+            or [{"location": "Dallas Central", "availQuantity": 5}],
+        },
+        Contradiction.CURRENCY: {"currency": "EUR"},
+        Contradiction.ERROR: {"errorMessage": "Pricing service unavailable"},
+        Contradiction.STATUS: {"status": "ERROR"},
+        Contradiction.SUPERSEDED: {"supersededBy": other},
+        Contradiction.REPLACED: {
+            "aviallPartNumber": other,
+            "productCode": line["aviallPartNumber"],
+        },
+        Contradiction.UNIT: {"baseUOM": "PK"},
+        Contradiction.MINIMUM: {"minimumOrderQuantity": 10},
+    }
+    return fields[form]

@@ -34,6 +34,20 @@ class BadPrice(StrEnum):
     NEGATIVE = "negative"
     TEXT = "text"
     CURRENCY = "currency"
+    EXTREME = "extreme"
+
+
+class Contradiction(StrEnum):
+    """A line that contradicts itself, or what it was before."""
+
+    STOCK = "stock"
+    CURRENCY = "currency"
+    ERROR = "error"
+    STATUS = "status"
+    SUPERSEDED = "superseded"
+    REPLACED = "replaced"
+    UNIT = "unit"
+    MINIMUM = "minimum"
 
 
 class Poison(StrEnum):
@@ -130,6 +144,9 @@ class FaultPlan(CallFaults[SimulatedFault]):
         poison: Collection[str] | Mapping[str, Poison] = (),
         vanish: Mapping[str, Interval] | None = None,
         badprice: Mapping[str, tuple[BadPrice, Interval]] | None = None,
+        contradict: Mapping[str, tuple[Contradiction, Interval]] | None = None,
+        renames: Mapping[str, tuple[str, Interval]] | None = None,
+        no_currency: Sequence[Interval] = (),
         slow_s: tuple[float, float] = (5.0, 25.0),
     ) -> None:
         super().__init__(
@@ -144,6 +161,9 @@ class FaultPlan(CallFaults[SimulatedFault]):
         )
         self._vanish = dict(vanish or {})
         self._badprice = dict(badprice or {})
+        self._contradict = dict(contradict or {})
+        self._renames = dict(renames or {})
+        self._no_currency = tuple(no_currency)
 
     def poison_in(self, skus: Collection[str]) -> Poison | None:
         """Return what a call with these SKUs comes to, if one of them spoils it."""
@@ -164,6 +184,20 @@ class FaultPlan(CallFaults[SimulatedFault]):
             return None
         form, interval = self._badprice[sku]
         return form if interval.holds(at_s) else None
+
+    def contradiction(self, sku: str, at_s: float) -> Contradiction | None:
+        """Return how this SKU's line contradicts itself now, if it does."""
+        form, interval = self._contradict.get(sku, (None, None))
+        return form if interval is not None and interval.holds(at_s) else None
+
+    def place_name(self, place: str, at_s: float) -> str:
+        """Return what the supplier calls a location now."""
+        name, interval = self._renames.get(place, (place, None))
+        return name if interval is not None and interval.holds(at_s) else place
+
+    def hides_currency(self, at_s: float) -> bool:
+        """Return True if replies name no currency now."""
+        return any(interval.holds(at_s) for interval in self._no_currency)
 
     def cut(self, length: int) -> int:
         """Draw how much of a body of that length is left."""

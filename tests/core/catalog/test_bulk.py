@@ -51,7 +51,7 @@ def intent(phase: Phase = Phase.NEW, *skus: str, **more: Any) -> BulkIntent:
 
 
 def judged(listing: Change, result: WriteResult, write: PriceWrite | None = None) -> Pushed:
-    pairs = [(write or price_write(listing), result)]
+    pairs = [(write or price_write(listing, SHOP), result)]
     ((pushed,), unsure) = bulk.judge(pairs, {listing.sku: listing}, SHOP, NOW)
     assert unsure == []
     return pushed
@@ -177,7 +177,7 @@ def test_a_failed_call_goes_on_from_what_is_certain(
 
 
 def test_a_line_is_settled_by_what_was_written_not_by_what_is_wanted_now() -> None:
-    sent = price_write(change(desired=state("12.00")))
+    sent = price_write(change(desired=state("12.00")), SHOP)
     newer = change(desired=state("13.00"))
     pushed = judged(newer, WriteResult(verdict=WriteVerdict.DONE), sent)
     assert pushed.applied == state("12.00")
@@ -193,7 +193,7 @@ def test_a_refused_price_waits_unless_there_is_a_newer_one() -> None:
     listing = change(desired=state("12.00"))
     refused = WriteResult(verdict=WriteVerdict.REFUSED, reason="suspended")
     assert judged(listing, refused).retry_at == NOW + push_results.BACKOFF_FIRST
-    newer = judged(replace(listing, desired=state("13.00")), refused, price_write(listing))
+    newer = judged(replace(listing, desired=state("13.00")), refused, price_write(listing, SHOP))
     assert (newer.retry_at, newer.failures, newer.error) == (NOW, 1, "suspended")
 
 
@@ -207,13 +207,13 @@ def test_an_answer_says_nothing_about_a_listing_lost_from_sight(lost: dict[str, 
     listing = change(desired=state("12.00"))
     for verdict in (WriteVerdict.DONE, WriteVerdict.UNKNOWN, WriteVerdict.REFUSED):
         result = WriteResult(verdict=verdict)
-        pushed = judged(replace(listing, **lost), result, price_write(listing))
+        pushed = judged(replace(listing, **lost), result, price_write(listing, SHOP))
         assert pushed == Pushed(change=pushed.change, retry_at=NOW)
 
 
 def test_a_line_without_an_answer_is_read_back_and_a_listing_that_is_gone_is_left_out() -> None:
     listing = change(desired=state("12.00"))
-    lines = [(price_write(listing), WriteResult(verdict=WriteVerdict.AGAIN))]
+    lines = [(price_write(listing, SHOP), WriteResult(verdict=WriteVerdict.AGAIN))]
     assert bulk.judge(lines, {listing.sku: listing}, SHOP, NOW) == ([], [listing])
     assert bulk.judge(lines, {}, SHOP, NOW) == ([], [])
 

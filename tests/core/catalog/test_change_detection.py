@@ -122,13 +122,15 @@ def test_the_list_price_is_crossed_out_only_where_ours_is_lower() -> None:
 
 
 def test_the_desired_state_is_written_in_one_form() -> None:
-    assert shown().as_json() == {
+    form = {
         "price": "110.00",
         "cost": "80.5",
         "currency": "USD",
-        "compare_at": None,
         "quantities": {"Dallas": 4, "Miami": 3},
     }
+    assert shown().as_json() == form, "the merchant's own crossed-out price is not ours"
+    cleared = shown(replace(TERMS, compare_at="clear")).as_json()
+    assert cleared == {**form, "compare_at": None}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ from headway.core.catalog.guard import Guard, SellerSettings, Weighed, find_move
 from headway.core.catalog.listings import Listing, Priority, SellerId, Sku
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-TERMS = Terms(locations={"Miami FL": "Miami"}, currency="USD", markup=Decimal(0))
+TERMS = Terms(
+    locations={"Miami FL": "Miami"}, currency="USD", markup=Decimal(0), compare_at="clear"
+)
 STANDING = SellerSettings(terms=TERMS, catalog_count=1000)
 CROWD = replace(STANDING, moved_count=250)
 OFFER = {

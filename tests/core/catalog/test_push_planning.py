@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ from headway.core.catalog.storefront import (
     Gid,
     Ids,
     Intent,
+    InventoryPolicy,
     PriceWrite,
     ProductStatus,
     Pushed,
@@ -44,6 +46,7 @@ SHOP = Shop(
     user_id=SellerId("acme"),
     domain="acme.myshopify.com",
     locations={name: Gid(f"gid://shopify/Location/{n}") for n, name in enumerate(PLACES)},
+    channels={},
     guard_move=Decimal("0.5"),
 )
 
@@ -241,13 +244,32 @@ def test_a_part_that_shares_its_product_stays_for_sale() -> None:
     assert plan(parked) is None
 
 
-def test_an_untracked_variant_gets_its_price_again_and_tracking_with_it() -> None:
-    listing = change(applied=None)
+@pytest.mark.parametrize(
+    "how", ({"tracked": False}, {"inventory_policy": InventoryPolicy.CONTINUE})
+)
+@pytest.mark.parametrize("stops", (True, False))
+def test_a_variant_that_sells_at_zero_is_written_only_where_that_is_to_be_stopped(
+    how: dict[str, Any], *, stops: bool
+) -> None:
+    listing, shop = change(applied=None), replace(SHOP, stops_overselling=stops)
     push_batch = PushBatch(kind=WriteKind.READ, changes=[listing])
-    (pushed,) = push_results.after_read(
-        push_batch, [shown(listing, tracked=False)], SHOP, repairs=True
-    )
-    assert kinds(plan(replace(listing, applied=pushed.applied))) is WriteKind.PRICE
+    variant = shown(listing, **how)
+    (pushed,) = push_results.after_read(push_batch, [variant], shop, repairs=True)
+    needed = needs(replace(listing, applied=pushed.applied, tracked=variant.tracked), shop)
+    assert bool(needed) is stops
+    assert (pushed.tracked, pushed.inventory_policy) == (variant.tracked, variant.inventory_policy)
+
+
+def test_the_merchants_own_crossed_out_price_is_neither_compared_nor_written() -> None:
+    desired = {name: value for name, value in state("12.00").items() if name != "compare_at"}
+    listing = change(desired=desired, applied=None)
+    push_batch = PushBatch(kind=WriteKind.READ, changes=[listing])
+    variant = replace(shown(listing), compare_at=Decimal("120.00"))
+    (pushed,) = push_results.after_read(push_batch, [variant], SHOP, repairs=True)
+    assert "compare_at" not in (pushed.applied or {})
+    (write,) = plan(replace(listing, applied=state("11.00"))).writes
+    assert write.keeps_compare_at
+    assert not write.stops_overselling
 
 
 def test_a_stale_quantity_is_read_back_and_an_unknown_id_found_again_once() -> None:

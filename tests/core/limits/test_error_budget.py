@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.core.limits.error_budget import CALLS_MIN, PAUSE_MAX_S, errors_left, pause_for
+from headway.core.limits.error_budget import PAUSE_MAX_S, SAMPLE_CALLS, errors_left, pause_for
 
 
 def share(errors: int, calls: int) -> float:
@@ -15,14 +15,16 @@ def share(errors: int, calls: int) -> float:
     ("errors", "calls", "pause_s"),
     (
         (0, 0, None),
+        (3, 20, None),
+        (4, 20, 3600 / 2),
         (19, 19, None),
+        (20, 20, 3600),
         (0, 1000, None),
         (39, 1000, None),
         (40, 1000, 3600 / 11),
         (49, 1000, 3600 / 2),
         (50, 1000, 3600),
         (1000, 1000, 3600),
-        (1, 20, 3600),
     ),
 )
 def test_a_pause_begins_at_four_percent_and_grows_to_an_hour(
@@ -31,7 +33,7 @@ def test_a_pause_begins_at_four_percent_and_grows_to_an_hour(
     assert pause_for(errors, calls) == pytest.approx(pause_s)
 
 
-@given(calls=st.integers(CALLS_MIN, 10**6), errors=st.integers(0, 10**6))
+@given(calls=st.integers(SAMPLE_CALLS, 10**6), errors=st.integers(0, 10**6))
 def test_as_many_errors_as_are_left_stay_under_the_limit_and_one_more_does_not(
     calls: int, errors: int
 ) -> None:

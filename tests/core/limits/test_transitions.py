@@ -1,5 +1,6 @@
 """The limiter's rules by example, on the twin in memory."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -278,8 +279,11 @@ def test_a_pause_is_stretched_by_at_most_a_tenth(clock: VirtualClock) -> None:
     assert START + timedelta(seconds=100) < until <= START + timedelta(seconds=110)
 
 
-def test_a_step_ahead_of_the_clock_does_not_make_calls_look_older(clock: VirtualClock) -> None:
-    limiter = limiter_of(clock, boeing=(BOEING,))
+@pytest.mark.parametrize("anchor", ("finish", "cap", "start"))
+def test_a_step_ahead_of_the_clock_does_not_make_calls_look_older(
+    clock: VirtualClock, anchor: str
+) -> None:
+    limiter = limiter_of(clock, boeing=(replace(BOEING, anchor=anchor),))
     limiter.settle(begin_call(limiter, clock), sent=True)
     clock.step(10)
     clock.sleep(2)

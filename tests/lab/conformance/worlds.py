@@ -14,7 +14,6 @@ from headway.core.accounts.jobs import DataKind
 from headway.core.catalog.listings import Sku, SupplierName
 from headway.core.catalog.storefront import Gid, Ids
 from headway.providers.registry import BUILT_IN
-from headway.providers.shopify.read_queries import SCOPES
 from headway.store.catalog.suppliers import SupplierRow
 from headway_lab.conformance import PlatformWorld, Rows, StorefrontWorld, SupplierWorld
 from headway_lab.simulators.boeing import BoeingSimulator, SupplierPart
@@ -206,7 +205,7 @@ class ShopifyWorld(PlatformWorld):
 
     def __init__(self, _: Path, *, count: int = 260) -> None:
         super().__init__()
-        self.shops = ShopifySimulator(self.clock, shops=[ShopSetup(domain=DOMAIN, scopes=SCOPES)])
+        self.shops = ShopifySimulator(self.clock, shops=[ShopSetup(domain=DOMAIN)])
         for number in range(count):
             self.add(f"S{number}")
             self.clock.sleep(HOUR_S)

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from psycopg_pool import ConnectionPool
 
 from headway.app import App
 from headway.config import Settings
 from headway.core.catalog.listings import Sku
 from headway.core.timetable.capacity import TOKEN_CALLS_PER_DAY, Throughput
 from headway.core.timetable.optimum import relaxed_optimum, round_robin, stale_min_per_day
+from headway.store.pool import Pool
 from headway_lab.simulation.report import bound, figures, permitted, replay_round_robin
 from headway_lab.simulation.scenario import Parts, Plan, Scenario
 from headway_lab.simulation.world import World, WorldChange, seeded_world
@@ -142,7 +142,7 @@ def test_a_correct_start_is_worth_a_read(days: float, reads: int) -> None:
         assert figure == pytest.approx(stale_min_per_day(3.0, span_min))
 
 
-def test_the_throughput_is_that_of_the_real_limiter(pool: ConnectionPool, tmp_path: Path) -> None:
+def test_the_throughput_is_that_of_the_real_limiter(pool: Pool, tmp_path: Path) -> None:
     def eager(app: App) -> App:
         seat_rule = replace(app.rule.seat_rule, is_eager=True)
         return replace(app, rule=replace(app.rule, seat_rule=seat_rule))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from psycopg_pool import ConnectionPool
 
+from headway.store.pool import Pool
 from headway_lab.simulation.faults import parse_faults
 from headway_lab.simulation.hours import Hourly, hours_in
 from headway_lab.simulation.report import figures
@@ -51,7 +51,7 @@ def test_a_part_of_an_hour_counts_as_one() -> None:
     assert [hours_in(end_s) for end_s in (1, 3600, 3601, DAY_S)] == [1, 1, 2, 24]
 
 
-def run(pool: ConnectionPool, folder: Path, *faults: str, days: float, sellers: int = 1) -> Any:
+def run(pool: Pool, folder: Path, *faults: str, days: float, sellers: int = 1) -> Any:
     world = seeded_world(products=200, days=days, seed=9, share_per_day=4)
     plan = Plan(world=world, days=days, seed=9, faults=parse_faults(faults), sellers=sellers)
     scenario = Scenario(plan, pool, folder)
@@ -68,7 +68,7 @@ def run(pool: ConnectionPool, folder: Path, *faults: str, days: float, sellers: 
     ),
 )
 def test_the_series_add_up_to_the_figures(
-    pool: ConnectionPool, tmp_path: Path, days: float, hours: int, faults: tuple[str, ...]
+    pool: Pool, tmp_path: Path, days: float, hours: int, faults: tuple[str, ...]
 ) -> None:
     report = run(pool, tmp_path, *faults, days=days, sellers=2)
     stale_min, calls = report["staleness_by_hour"], report["calls_by_hour"]
@@ -80,7 +80,7 @@ def test_the_series_add_up_to_the_figures(
     assert all(0 <= minutes <= 60 for minutes in stale_min)
 
 
-def test_an_outage_is_seen_in_both_series(pool: ConnectionPool, tmp_path: Path) -> None:
+def test_an_outage_is_seen_in_both_series(pool: Pool, tmp_path: Path) -> None:
     report = run(pool, tmp_path, "outage:3h@03:00", days=0.5)
     calls, stale_min = report["calls_by_hour"], report["staleness_by_hour"]
     assert max(calls[4:6]) < min(calls[0:2] + calls[6:8])

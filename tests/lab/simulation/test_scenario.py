@@ -2,15 +2,13 @@
 
 import csv
 import json
-from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from psycopg_pool import ConnectionPool
 
 from headway.store.migrate import upgrade
-from headway.store.pool import open_pool
+from headway.store.pool import Pool, open_pool
 from headway.store.server.embedded import EmbeddedServer
 from headway_lab.simulation.changes import read_changes
 from headway_lab.simulation.faults import parse_faults
@@ -25,7 +23,7 @@ FAULTS = (
 
 
 def run(
-    pool: ConnectionPool,
+    pool: Pool,
     folder: Path,
     *faults: str,
     world: World | None = None,
@@ -38,7 +36,6 @@ def run(
         seed=9,
         faults=parse_faults(faults),
         sellers=sellers,
-        poll=timedelta(minutes=5),
     )
     scenario = Scenario(plan, pool, folder)
     scenario.run()
@@ -46,7 +43,7 @@ def run(
 
 
 def test_the_same_seed_gives_the_same_report_and_trace_to_the_byte(
-    pool: ConnectionPool, postgres: EmbeddedServer, tmp_path: Path
+    pool: Pool, postgres: EmbeddedServer, tmp_path: Path
 ) -> None:
     postgres.ensure_database("simulated_again")
     try:
@@ -67,7 +64,7 @@ def test_the_same_seed_gives_the_same_report_and_trace_to_the_byte(
 
 
 def test_the_trace_holds_every_seat_of_every_call_and_whether_it_was_read(
-    pool: ConnectionPool, tmp_path: Path
+    pool: Pool, tmp_path: Path
 ) -> None:
     scenario = run(pool, tmp_path, "error:20%")
     write_trace(scenario, tmp_path / "trace.csv")
@@ -85,7 +82,7 @@ def test_the_trace_holds_every_seat_of_every_call_and_whether_it_was_read(
 
 
 def test_a_recorded_world_is_replayed_and_its_changes_are_detected(
-    pool: ConnectionPool, tmp_path: Path
+    pool: Pool, tmp_path: Path
 ) -> None:
     rows = [f"0,P{number},10,5," for number in range(60)]
     rows += [f"{number * 10 + 1},P{number},12.5,4," for number in range(30)]
@@ -104,9 +101,7 @@ def test_a_recorded_world_is_replayed_and_its_changes_are_detected(
     assert prices == {Decimal("11.00"), Decimal("13.75")}
 
 
-def test_prices_finer_than_a_cent_are_in_the_shop_once(
-    pool: ConnectionPool, tmp_path: Path
-) -> None:
+def test_prices_finer_than_a_cent_are_in_the_shop_once(pool: Pool, tmp_path: Path) -> None:
     rows = [f"0,P{number},10.123,5," for number in range(60)]
     rows += [f"1,P{number},10.457,{number % 2}," for number in range(0, 60, 3)]
     path = tmp_path / "recorded.csv"
@@ -117,9 +112,7 @@ def test_prices_finer_than_a_cent_are_in_the_shop_once(
     assert scenario.versions.pushed > 5
 
 
-def test_a_crash_may_lose_a_reply_that_the_supplier_has_counted(
-    pool: ConnectionPool, tmp_path: Path
-) -> None:
+def test_a_crash_may_lose_a_reply_that_the_supplier_has_counted(pool: Pool, tmp_path: Path) -> None:
     scenario = run(pool, tmp_path, "crash:60/h")
     assert scenario.violations.examples == []
     unread = [price_call for price_call in scenario.log.price_calls if not price_call.read]
@@ -132,7 +125,7 @@ def test_a_crash_may_lose_a_reply_that_the_supplier_has_counted(
 
 @pytest.mark.parametrize("days", (0.02,))
 def test_a_run_too_short_for_any_call_still_has_figures(
-    pool: ConnectionPool, tmp_path: Path, days: float
+    pool: Pool, tmp_path: Path, days: float
 ) -> None:
     plan = Plan(world=seeded_world(products=5, days=days, seed=1), days=days)
     scenario = Scenario(plan, pool, tmp_path)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headway.config import Settings
 from headway.core.catalog.listings import AuthStep, Sku
 from headway.errors import (
     ConfigError,
@@ -18,6 +19,7 @@ from headway.errors import (
     UnreadableError,
     UnsentError,
 )
+from headway.providers.boeing.api import api_of
 from headway.providers.boeing.client import BoeingAccess, BoeingSupplier, _life_s
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
@@ -27,6 +29,7 @@ from headway_lab.simulators.reply import SimReply
 if TYPE_CHECKING:
     from tests.providers.conftest import Rig
 
+API = api_of(Settings())
 TWO = [Sku("WF1=K3"), Sku("WF2=K3")]
 
 
@@ -332,7 +335,7 @@ def test_prices_are_exact_decimals(virtual_rig: "Rig") -> None:
 def test_a_bad_address_is_explained_in_one_line(url: str) -> None:
     access = BoeingAccess(client_id="a", client_secret="b", username="c", password="d")
     with pytest.raises(ConfigError, match="HEADWAY_BOEING_URL") as raised:
-        BoeingSupplier(url, access, token_store=None, vault=None, clock=None)
+        BoeingSupplier(url, access, token_store=None, vault=None, clock=None, api=API)
     assert "\n" not in str(raised.value)
 
 
@@ -340,7 +343,7 @@ def test_a_bad_address_is_explained_in_one_line(url: str) -> None:
 def test_a_password_that_no_header_can_carry_is_named_but_not_shown(bad: str) -> None:
     access = BoeingAccess(client_id="a", client_secret="b", username="c", password=bad)
     with pytest.raises(ConfigError, match="HEADWAY_BOEING_PASSWORD") as raised:
-        BoeingSupplier("http://x.test", access, token_store=None, vault=None, clock=None)
+        BoeingSupplier("http://x.test", access, token_store=None, vault=None, clock=None, api=API)
     assert not bad or bad not in str(raised.value)
 
 

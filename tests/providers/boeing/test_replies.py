@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headway.config import Settings
 from headway.core.catalog.listings import Reply, Sku
 from headway.errors import UnreadableError
+from headway.providers.boeing.api import api_of
 from headway.providers.boeing.replies import parse_reply
 
+FORM = api_of(Settings()).form
 A, B = Sku("WF338109=K3"), Sku("2D2019-5=E9")
 LINE = {
     "aviallPartNumber": "WF338109=K3",
@@ -26,7 +29,7 @@ LINE = {
 
 
 def reply_to(*lines: object, skus: tuple[Sku, ...] = (A,), currency: object = "USD") -> Reply:
-    return parse_reply(json.dumps({"currency": currency, "lineItems": lines}).encode(), skus)
+    return parse_reply(json.dumps({"currency": currency, "lineItems": lines}).encode(), skus, FORM)
 
 
 def line(**changes: object) -> dict[str, Any]:
@@ -64,10 +67,87 @@ def test_a_price_has_one_spelling() -> None:
     (-1, "-0.01", "n/a", "1,234.50", "$5", "1_000", "١٢", True, [], {}, 1e10, 1e-9, "1e3",
      float("nan"), float("inf"), "NaN", "Infinity"),
 )  # fmt: skip
-def test_a_price_nobody_can_mean_makes_its_sku_faulty(price: object) -> None:
+def test_a_price_nobody_can_mean_is_no_price_and_a_reason_to_hold_the_part(price: object) -> None:
     reply = reply_to(line(netPrice=price), line(aviallPartNumber=B), skus=(A, B))
-    assert set(reply.faulty) == {A}
-    assert set(reply.quotes) == {B}
+    assert (set(reply.faulty), set(reply.quotes)) == (set(), {A, B})
+    quote = reply.quotes[A]
+    assert quote.net_price is None
+    assert [doubt.kind for doubt in quote.doubts] == ["net price"]
+    assert quote.doubts[0].reason.startswith("the net price is not usable: ")
+    assert quote.quantities, "stock flows all the same"
+    assert reply.quotes[B].doubts == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "reason", "stock"),
+    (
+        ({"inStock": False, "quantity": 0}, "stock",
+         "not in stock by the line, yet Dallas Central has 5", "none"),
+        ({"inStock": False}, "stock",
+         "not in stock by the line, yet Dallas Central has 5", "fallen"),
+        ({"inStock": None, "quantity": 0}, "stock",
+         "not in stock by the line, yet Dallas Central has 5", "none"),
+        ({"locationAvailabilities": [{"location": "Dallas Central", "availQuantity": 0}]}, "stock",
+         "in stock by the line, yet no location has any", "fallen"),
+        ({"currency": "EUR"}, "currency EUR", "the line is in EUR, the reply in USD", "as read"),
+        ({"currencyCode": "US$"}, "currency US$",
+         "the line is in US$, the reply in USD", "as read"),
+        ({"errorMessage": "no\nluck"}, "error",
+         "the supplier reports an error beside the price: no luck", "kept"),
+        ({"error": "try later"}, "error",
+         "the supplier reports an error beside the price: try later", "kept"),
+        ({"status": "ERROR"}, "error",
+         "the supplier reports an error beside the price: status ERROR", "kept"),
+        ({"supersededBy": "WF400=K3"}, "superseded WF400=K3", "superseded by WF400=K3", "fallen"),
+        ({"aviallPartNumber": "WF400=K3", "productCode": A}, "superseded WF400=K3",
+         "the supplier quotes another part, WF400=K3", "fallen"),
+    ),
+)  # fmt: skip
+def test_a_line_that_contradicts_itself_is_quoted_with_the_doubt(
+    changes: dict[str, object], kind: str, reason: str, stock: str
+) -> None:
+    (doubt,) = reply_to(line(**changes)).quotes[A].doubts
+    assert (doubt.kind, doubt.reason, doubt.stock) == (kind, reason, stock)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    (
+        {"currency": "usd "}, {"status": "OK"}, {"errorMessage": ""}, {"error": None},
+        {"supersededBy": ""}, {"supersededBy": "wf338109=k3"}, {"quantity": 0},
+        {"inStock": None, "quantity": None},
+    ),
+)  # fmt: skip
+def test_a_line_that_agrees_with_itself_raises_no_doubt(changes: dict[str, object]) -> None:
+    assert reply_to(line(**changes)).quotes[A].doubts == ()
+
+
+def test_a_part_asked_for_without_its_suffix_is_no_other_part() -> None:
+    base = Sku("WF338109")
+    assert reply_to(LINE, skus=(base,)).quotes[base].doubts == ()
+
+
+def test_a_reply_without_a_currency_has_that_of_its_lines_or_of_the_setting() -> None:
+    for missing in (None, ""):
+        reply = reply_to(
+            line(currency="EUR"), line(aviallPartNumber=B), skus=(A, B), currency=missing
+        )
+        assert [reply.quotes[sku].currency for sku in (A, B)] == ["EUR", "USD"]
+        assert reply.quotes[A].doubts == ()
+
+
+def test_unit_and_minimum_order_are_read_by_any_of_their_names() -> None:
+    quote = reply_to(line(baseUOM=" hd ", minOrderQty="10")).quotes[A]
+    assert (quote.unit, quote.minimum) == ("HD", 10)
+    plain = reply_to(line(baseUOM=5, minimumOrderQuantity="many")).quotes[A]
+    assert (plain.unit, plain.minimum) == ("", 1)
+
+
+def test_the_names_of_fields_are_settings() -> None:
+    renamed = Settings(boeing_fields={"list_price": "unitPrice", "lines": "items"})
+    body = {"currency": "USD", "items": [{**LINE, "unitPrice": 99}]}
+    form = api_of(renamed).form
+    assert parse_reply(json.dumps(body).encode(), [A], form).quotes[A].list_price == Decimal(99)
 
 
 @pytest.mark.parametrize(
@@ -140,11 +220,11 @@ def test_the_raw_line_of_a_quote_is_kept_digit_by_digit() -> None:
     }
 
 
-def test_only_quoted_lines_are_kept_raw() -> None:
+def test_lines_about_other_parts_are_not_kept_raw() -> None:
     reply = reply_to(
         LINE, line(aviallPartNumber=B, netPrice="n/a"), line(aviallPartNumber="X"), skus=(A, B)
     )
-    assert set(reply.raw) == {A}
+    assert set(reply.raw) == {A, B}
 
 
 def test_a_raw_line_is_bounded_and_fit_for_the_database_whatever_it_holds() -> None:
@@ -208,7 +288,7 @@ def test_beside_a_line_without_a_number_no_sku_is_called_missing() -> None:
 
 
 def test_an_error_inside_a_line_is_about_that_sku() -> None:
-    reply = reply_to(line(error="not\x00sold\nhere"))
+    reply = reply_to(line(error="not\x00sold\nhere", listPrice=0, netPrice=0))
     assert reply.faulty == {A: "the supplier says: not sold here"}
 
 
@@ -224,8 +304,7 @@ def test_an_error_inside_a_line_is_about_that_sku() -> None:
         b'{"currency":"USD"}',
         b'{"currency":"USD","lineItems":null}',
         b'{"currency":"USD","lineItems":{}}',
-        b'{"lineItems":[]}',
-        b'{"currency":"","lineItems":[]}',
+        b'{"currency":"US$","lineItems":[]}',
         b'{"currency":5,"lineItems":[]}',
         b'{"error":"internal","status":500}',
         b"\xff\xfe\x00",
@@ -234,7 +313,7 @@ def test_an_error_inside_a_line_is_about_that_sku() -> None:
 )
 def test_a_reply_that_breaks_its_promise_is_unreadable(body: bytes) -> None:
     with pytest.raises(UnreadableError) as raised:
-        parse_reply(body, [A])
+        parse_reply(body, [A], FORM)
     assert len(str(raised.value)) <= 250
     assert str(raised.value).isprintable()
 
@@ -242,7 +321,7 @@ def test_a_reply_that_breaks_its_promise_is_unreadable(body: bytes) -> None:
 def test_numbers_beyond_all_bounds_harm_only_their_own_line() -> None:
     huge = b'{"currency":"USD","lineItems":[{"productCode":"%s","netPrice":%s}]}'
     for number in (b"1e99999999999999999999", b"9" * 10_000, b"1e-99999999999999999999"):
-        assert A in parse_reply(huge % (A.encode(), number), [A]).faulty
+        assert A in parse_reply(huge % (A.encode(), number), [A], FORM).faulty
 
 
 def is_sound(reply: Reply, skus: list[Sku]) -> bool:
@@ -297,7 +376,7 @@ documents = st.fixed_dictionaries(
 @given(st.binary() | st.text().map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_any_bytes_are_a_reply_or_an_unreadable_one(body: bytes) -> None:
     try:
-        reply = parse_reply(body, [A, B])
+        reply = parse_reply(body, [A, B], FORM)
     except UnreadableError:
         return
     assert is_sound(reply, [A, B])
@@ -310,7 +389,7 @@ def test_any_document_whole_or_cut_is_a_sound_reply_or_an_unreadable_one(
     body = json.dumps(document).encode()
     for text in (body, body[: cut % (len(body) + 1)]):
         try:
-            reply = parse_reply(text, [A, B])
+            reply = parse_reply(text, [A, B], FORM)
         except UnreadableError:
             continue
         assert is_sound(reply, [A, B])

@@ -103,7 +103,9 @@ def test_a_refresh_asks_once_and_keeps_the_new_pair(
     script: ScriptedEtsy, etsy: EtsyPlatform
 ) -> None:
     tokens = AccountTokens(SCOPE, token_store=script.token_store, vault=VAULT, clock=script.clock)
-    tokens.drop("access")
+    access = tokens.find("access")
+    assert access is not None
+    tokens.refuse(access)
     pair = {"access_token": SECRETS[3], "refresh_token": "77.next", "expires_in": 3600}
     script.answer(
         {**pair, "token_type": "Bearer"}, x_limit_per_second="10", x_remaining_this_second="4"
@@ -155,6 +157,12 @@ def test_a_throttled_call_carries_the_time_to_wait(
     ("status", "body", "error", "text"),
     (
         (403, {"error": "Shared secret is required in x-api-key header."}, AppRefusedError, "key"),
+        (
+            403,
+            {"error": "Invalid API key: should be in the format 'keystring:shared_secret'."},
+            AppRefusedError,
+            "key",
+        ),
         (401, {"error": "Missing API key or invalid API key"}, AppRefusedError, "HEADWAY_ETSY_"),
         (403, {"error": "insufficient_scope"}, UnauthorizedError, "it is checked"),
         (403, {"error": "Go away"}, TransientError, "Go away"),
@@ -203,9 +211,10 @@ def test_a_refusal_is_laid_at_the_right_door(
 def test_only_a_dead_grant_refuses_the_refresh_token_and_none_destroys_it(
     script: ScriptedEtsy, etsy: EtsyPlatform, status: int, body: Any, error: type[ProviderError]
 ) -> None:
-    AccountTokens(SCOPE, token_store=script.token_store, vault=VAULT, clock=script.clock).drop(
-        "access"
-    )
+    tokens = AccountTokens(SCOPE, token_store=script.token_store, vault=VAULT, clock=script.clock)
+    access = tokens.find("access")
+    assert access is not None
+    tokens.refuse(access)
     script.answer(body, status)
     with pytest.raises(error) as caught:
         etsy.refresh_token()

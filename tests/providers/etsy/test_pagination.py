@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from headway.core.accounts.jobs import BACKFILLED, DataKind
 from headway.core.accounts.pagination import RUN, Cursor, Page, PageRequest, PageStep, Paginator
+from headway.core.accounts.removals import RemovalEvidence, decide_removal
 from headway.errors import InvariantError
 from headway.providers.etsy.pagination import LedgerWalk, ListingsWalk, ReceiptsWalk, paginator_of
 from headway.providers.registry import platform_role
@@ -323,6 +324,47 @@ def test_no_listing_that_is_there_all_the_time_is_missed(
     if step.gone_since is not None:
         assert before & set(shop.rows) <= set(shop.held)
         assert step.gone_since == at(NOW_S)
+
+
+REPLAY = [
+    ("sell out", 1770),
+    ("renew", 0),
+    ("remove 15", 0),
+    ("remove 15", 0),
+    ("remove 15", 51),
+    ("renew", 6370),
+]
+
+
+@pytest.mark.parametrize("changes", (REPLAY, REPLAY[::-1]))
+def test_a_listing_that_is_renewed_and_sells_out_during_the_walk_is_not_removed(
+    changes: list[tuple[str, int]],
+) -> None:
+    """Check that a walk may miss it, but not two walks: only both together remove a listing."""
+    shop = Shop()
+    for number in range(395):
+        shop.add(NOW_S - 1000 + number)
+    before, left = set(shop.rows), list(changes)
+    first = run(ListingsWalk(), shop, {}, between=lambda: stir(shop, left))
+    assert left == []
+    begun = [walk for walk in (first.gone_since,) if walk is not None]
+    one_walk = RemovalEvidence(walks=begun, known=len(before), missing=1, confirmed=1)
+    assert decide_removal(one_walk).since is None
+    shop.held.clear()
+    second = run(ListingsWalk(), shop, {})
+    assert second.gone_since is not None, "the second walk is complete"
+    assert before & set(shop.rows) <= set(shop.held)
+
+
+def test_a_shop_with_more_listings_than_etsy_shows_is_read_up_to_the_cap() -> None:
+    shop = Shop()
+    for number in range(15_000):
+        shop.add(NOW_S - 20_000 + number)
+    step = run(ListingsWalk(), shop, {})
+    assert max(ask.values["offset"] for ask in shop.asks) <= OFFSET_MAX
+    assert len(shop.held) >= OFFSET_MAX - 100
+    assert step.is_done
+    assert step.gone_since is None, "what lies beyond the cap is not called gone"
 
 
 def test_a_shop_of_few_listings_is_read_in_six_calls() -> None:

@@ -243,6 +243,20 @@ def test_of_two_rows_with_one_id_the_last_stands() -> None:
     assert [line.quantity for line in order.line_items] == [4]
 
 
+def test_entities_in_texts_are_characters() -> None:
+    row = {
+        "listing_id": 77,
+        "state": "removed",
+        "title": "Women&#39;s &amp; men&#39;s mug",
+        "skus": [],
+        "quantity": 3,
+        "price": money(1050),
+        "updated_timestamp": PLACED_S,
+    }
+    (listing,) = read_listings(page_of(row)).records.listings
+    assert (listing.title, listing.state) == ("Women's & men's mug", "removed")
+
+
 def test_a_listing_is_read() -> None:
     row = {
         "listing_id": "77",

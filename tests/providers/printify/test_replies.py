@@ -266,6 +266,17 @@ def test_an_order_with_nulls_and_whole_floats_is_read() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("currency", "expected"), (("EUR", "EUR"), (None, "USD"), ("euro", "USD"), (7, "USD"))
+)
+def test_an_order_has_the_currency_that_it_names_else_dollars(
+    currency: object, expected: str
+) -> None:
+    read = order(currency=currency)
+    assert read.currency == expected
+    assert {item.currency for item in read.line_items} == {expected}
+
+
 def test_a_bad_product_in_the_middle_of_a_page_costs_only_itself() -> None:
     rows = [{**PRODUCT, "id": "p0"}, {**PRODUCT, "title": ["x"]}, {**PRODUCT, "id": "p2"}]
     read = read_products(page(*rows), limit=50)

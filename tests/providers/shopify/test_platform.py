@@ -314,7 +314,7 @@ def test_a_page_that_costs_more_than_a_call_may_is_asked_for_in_smaller_ones(
 
 def test_a_missing_scope_is_named(open_counter: Open) -> None:
     counter = open_counter(scopes=[scope for scope in SCOPES if scope != "read_customers"])
-    with pytest.raises(PermanentError, match="grant the app read_customers, then connect"):
+    with pytest.raises(PermanentError, match=r"needs read_customers \(read customers"):
         counter.account.read(PageRequest(what="all_customers", values={"above": "0"}))
 
 

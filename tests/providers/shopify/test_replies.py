@@ -21,6 +21,7 @@ VARIANT = {
     "sku": "WF1",
     "price": "11.00",
     "compareAtPrice": "12.00",
+    "inventoryPolicy": "DENY",
     "product": {
         "id": "gid://shopify/Product/1",
         "handle": "wf1",
@@ -160,7 +161,8 @@ def test_whatever_is_wrong_anywhere_is_an_error_of_the_shop_or_a_value(name: str
 
 
 @pytest.mark.parametrize(
-    "field", ("id", "price", "compareAtPrice", "sku", "product", "inventoryItem")
+    "field",
+    ("id", "price", "compareAtPrice", "inventoryPolicy", "sku", "product", "inventoryItem"),
 )
 @pytest.mark.parametrize("value", (5, True, [], {}, "  ", "-1.00", "1e5", "NaN", "11,00"))
 def test_no_wrong_value_becomes_part_of_what_is_shown(field: str, value: object) -> None:

@@ -70,7 +70,7 @@ class Stage:
         return self.shops.seed_product(DOMAIN, sku, **details)
 
     def locations(self) -> tuple[Gid, Gid]:
-        places = self.shop.locations()
+        places = self.shop.details().locations
         return places["Dallas"], places["Chicago"]
 
     def see(self, ids: ShopIds) -> Shown | None:
@@ -132,7 +132,7 @@ GONE = ShopIds(
 
 
 def test_the_locations_of_a_shop_are_found_by_name(stage: Stage) -> None:
-    assert set(stage.shop.locations()) == {"Dallas", "Chicago"}
+    assert set(stage.shop.details().locations) == {"Dallas", "Chicago"}
     assert stage.shop.cost is not None
     assert stage.shop.cost.capacity == 2000
 
@@ -278,10 +278,10 @@ def test_prices_in_bulk_are_uploaded_run_found_and_answered_line_by_line(stage: 
 
 def test_a_file_that_is_not_there_is_refused_and_too_many_at_once_is_not_now(stage: Stage) -> None:
     with pytest.raises(PermanentError, match="could not be found"):
-        stage.shop.run_bulk("tmp/none", key="k")
+        stage.shop.run_bulk("tmp/none", key="an-intent-of-ours")
     ids = stage.seed("A")
     path = stage.shop.upload(stage.shop.stage_upload("p.jsonl"), price_lines([price(ids, "1")]))
-    started = [stage.shop.run_bulk(path, key=f"k{number}") for number in range(6)]
+    started = [stage.shop.run_bulk(path, key=f"intent-{number:04}") for number in range(6)]
     assert started[0] is not None
     if isinstance(stage.clock, VirtualClock):
         assert started[5] is None
@@ -325,15 +325,15 @@ def test_a_file_is_never_sent_to_an_address_of_another_kind(stage: Stage) -> Non
 def test_an_upload_that_is_refused_is_no_refusal_of_the_shop(stage: Stage) -> None:
     target = stage.shop.stage_upload("p.jsonl")
     broken = type(target)(url=target.url, parameters=(("key", "another"),))
-    with pytest.raises(PermanentError, match="stage it anew"):
+    with pytest.raises(PermanentError, match="stage it again"):
         stage.shop.upload(broken, b"{}\n")
-    assert stage.shop.locations()
+    assert stage.shop.details()
 
 
 def test_an_empty_bucket_says_how_long_to_wait(stage: Stage) -> None:
     stage.shops.faults = ShopFaultPlan(rates={"throttle": 1.0})
     with pytest.raises(ThrottledError) as raised:
-        stage.shop.locations()
+        stage.shop.details()
     assert raised.value.retry_after_s is not None
     assert 0 < raised.value.retry_after_s <= 20
     assert stage.shop.cost is not None
@@ -365,7 +365,7 @@ def test_a_fault_of_the_shop_becomes_one_error_after_one_request(
 def test_an_expiring_pair_is_refreshed_and_goes_on(stage: Stage) -> None:
     stage.shops.tokens(DOMAIN).revoke()
     with pytest.raises(UnauthorizedError):
-        stage.shop.locations()
+        stage.shop.details()
     store_tokens(
         stage.shelf,
         VAULT,

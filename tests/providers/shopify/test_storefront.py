@@ -124,6 +124,7 @@ def variant(number: int, *, sku: str = "WF1=K3", **fields: Any) -> dict[str, Any
         "sku": sku,
         "price": "11.00",
         "compareAtPrice": None,
+        "inventoryPolicy": "DENY",
         "product": {
             "id": gid("Product", number),
             "handle": "wf1",
@@ -187,7 +188,7 @@ def test_a_request_bears_the_token_the_version_and_one_connection(
     script: Script, shop: ShopifyStorefront
 ) -> None:
     script.answer({"locations": page({"id": gid("Location", 1), "name": "Dallas"})})
-    assert shop.locations() == {"Dallas": gid("Location", 1)}
+    assert shop.details().locations == {"Dallas": gid("Location", 1)}
     [(method, path, headers, _)] = script.requests
     assert (method, path) == ("POST", "/admin/api/2026-04/graphql.json")
     assert headers["x-shopify-access-token"] == SECRET
@@ -199,13 +200,13 @@ def test_a_name_of_two_locations_names_neither(script: Script, shop: ShopifyStor
     nodes = [{"id": gid("Location", at), "name": name} for at, name in enumerate(names)]
     script.answer({"locations": page(*nodes)})
     first, last = gid("Location", 0), gid("Location", 2)
-    assert shop.locations() == {"Miami": gid("Location", 1), first: first, last: last}
+    assert shop.details().locations == {"Miami": gid("Location", 1), first: first, last: last}
 
 
 def test_more_locations_than_one_page_is_an_error(script: Script, shop: ShopifyStorefront) -> None:
     script.answer({"locations": page({"id": gid("Location", 1), "name": "Dallas"}, cut=True)})
     with pytest.raises(PermanentError, match="more than 250"):
-        shop.locations()
+        shop.details()
 
 
 def test_a_search_is_compared_exactly(script: Script, shop: ShopifyStorefront) -> None:
@@ -419,7 +420,7 @@ def test_throttled_in_a_200_says_how_long_to_wait_and_what_it_would_cost(
 def test_a_429_says_how_long_to_wait(script: Script, shop: ShopifyStorefront) -> None:
     script.answers.append(SimReply(status=429, headers={"Retry-After": "2.0"}))
     with pytest.raises(ThrottledError) as raised:
-        shop.locations()
+        shop.details()
     assert raised.value.retry_after_s == 2
 
 
@@ -435,7 +436,7 @@ def test_a_429_says_how_long_to_wait(script: Script, shop: ShopifyStorefront) ->
 def test_an_error_at_the_top_has_its_own_class(
     script: Script, shop: ShopifyStorefront, code: str, error: type[ProviderError]
 ) -> None:
-    for call in (shop.locations, lambda: shop.set_prices([price(1, 1)])):
+    for call in (shop.details, lambda: shop.set_prices([price(1, 1)])):
         script.answer(None, errors=[{"message": "shop says no", "extensions": {"code": code}}])
         with pytest.raises(ProviderError, match="shop says no") as raised:
             call()
@@ -461,12 +462,12 @@ def test_a_shop_that_is_closed_says_what_to_do(
 ) -> None:
     script.answers.append(SimReply(status=code, body=f'{{"errors":"no {SECRET}"}}'.encode()))
     with pytest.raises(TransientError, match=words) as raised:
-        shop.locations()
+        shop.details()
     assert raised.value.status == code
     assert isinstance(raised.value, SuspendedError) is (code in {402, 423})
     assert SECRET not in str(raised.value)
     script.answer({"locations": page()})
-    assert shop.locations() == {}, "its token is not to blame"
+    assert shop.details().locations == {}, "its token is not to blame"
 
 
 def test_a_lost_connection_after_sending_is_ambiguous_and_before_it_is_not(

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from psycopg_pool import ConnectionPool
+from tests.statements import Statements
 
 from headway.core.accounts.jobs import DataKind, JobRule, JobType, Tier, score
 from headway.core.limits.transitions import Quota, Resource
@@ -24,7 +25,7 @@ RULE = JobRule(
 
 
 @dataclass
-class Rows:
+class Rows(Statements):
     """One database, a clock, and the store's jobs over them."""
 
     pool: ConnectionPool
@@ -32,15 +33,6 @@ class Rows:
     limiter: PostgresLimiter
     jobs: Jobs
     rule: JobRule
-
-    def ask(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        with self.pool.connection() as connection:
-            cursor = connection.execute(sql, values)
-            return cursor.fetchall() if cursor.description else []
-
-    def one(self, sql: str, *values: object) -> Any:
-        (row,) = self.ask(sql, *values)
-        return row[0] if len(row) == 1 else row
 
     def account(self, seller: str, platform: str = "etsy", tier: str = "free") -> str:
         self.ask(

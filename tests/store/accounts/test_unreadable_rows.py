@@ -29,7 +29,7 @@ from headway.store.accounts import warehouse_sql as sql
 LONG = "".join(rng(7).choices("abcdefghijklmnopqrstuvwxyzäöüßéèñçåøæ0123456789", k=4500))
 HUGE = Decimal("1E+200000")
 LINE = LineItem(external_id="L", quantity=1, price=Decimal(2), currency="EUR")
-PARCEL = Shipment(external_id="P", shipped_at=NOW)
+SHIPMENT = Shipment(external_id="P", shipped_at=NOW)
 REFUND = Refund(external_id="R", amount=Decimal(1), currency="EUR")
 ORDER = Order(
     external_id="1",
@@ -39,7 +39,7 @@ ORDER = Order(
     total=Decimal(9),
     placed_at=NOW,
     line_items=(LINE,),
-    shipments=(PARCEL,),
+    shipments=(SHIPMENT,),
     refunds=(REFUND,),
 )
 LISTING = ShopListing(external_id="1", state="active", quantity=3)
@@ -72,8 +72,8 @@ BAD: dict[str, list[Any]] = {
         replace(ORDER, external_id="x", line_items=(replace(LINE, quantity=2**40),)),
     ],
     "shipments": [
-        replace(ORDER, external_id="x", shipments=(replace(PARCEL, external_id=LONG),)),
-        replace(ORDER, external_id="x", shipments=(replace(PARCEL, carrier=NONE),)),
+        replace(ORDER, external_id="x", shipments=(replace(SHIPMENT, external_id=LONG),)),
+        replace(ORDER, external_id="x", shipments=(replace(SHIPMENT, carrier=NONE),)),
     ],
     "refunds": [
         replace(ORDER, external_id="x", refunds=(replace(REFUND, external_id=LONG),)),

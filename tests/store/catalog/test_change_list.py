@@ -12,6 +12,8 @@ from tests.engine.shop_setup import Shops, make_shops, wanted
 
 from headway.core.catalog.change_outcomes import ChangeOutcome
 from headway.core.catalog.listings import SellerId, Sku
+from headway.core.reasons import format_time
+from headway.engine.explain import in_shop
 from headway.store.catalog.change_list import (
     EVENTS_MIN,
     ChangeQueries,
@@ -19,6 +21,9 @@ from headway.store.catalog.change_list import (
     latest_changes,
 )
 from headway.store.catalog.review import Review
+from headway.store.catalog.shop_waits import shop_waits
+from headway.store.timetable.positions import ListingPositions
+from headway.web.formatting import waiting_reason
 from headway_lab.virtual_clock import VirtualClock
 
 EVENT = """
@@ -61,7 +66,8 @@ def see(shops: Shops, sku: str, price: str, *, seller: str = "acme") -> datetime
 
 def changes(shops: Shops) -> tuple[ObservedChange, ...]:
     with shops.pool.connection() as connection:
-        return latest_changes(connection, shops.clock.now())
+        now = shops.clock.now()
+        return latest_changes(connection, now, waits=shop_waits(connection, now))
 
 
 def only(shops: Shops) -> ObservedChange:
@@ -168,6 +174,7 @@ def test_a_refused_change_says_why(shops: Shops) -> None:
     assert refused.fate is ChangeOutcome.REFUSED
     assert refused.reason == shops.one("SELECT push_error FROM listing_state")
     assert refused.shop_old == Decimal("11.00")
+    assert refused.until == shops.one("SELECT push_at FROM listing_state")
 
 
 def test_a_change_that_a_newer_one_overtook_was_replaced(shops: Shops) -> None:
@@ -197,6 +204,65 @@ def test_a_change_waits_for_a_shop_that_is_disconnected(shops: Shops) -> None:
         ChangeOutcome.WAITING,
         "disconnected: no grant",
     )
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    (
+        (
+            "UPDATE connected_accounts SET wait_until = %s, wait_reason = 'the shop is frozen'",
+            "the shop is frozen",
+        ),
+        (
+            (
+                "INSERT INTO breaker (limit_key, failures, open_until, reason)"
+                " VALUES ('shopify:app/stock:acme.myshopify.com', 3, %s, 'HTTP 502')"
+            ),
+            "HTTP 502",
+        ),
+        (
+            (
+                "INSERT INTO pauses (kind, user_id, until, reason)"
+                " VALUES ('seller', 'acme', %s, 'stocktaking')"
+            ),
+            "paused: stocktaking",
+        ),
+        (
+            "INSERT INTO pauses (kind, user_id, sku, until) VALUES ('listing', 'acme', 'A-1', %s)",
+            "paused",
+        ),
+        ("INSERT INTO pauses (kind, until) VALUES ('all', %s)", "paused"),
+    ),
+    ids=("suspended", "does not answer", "seller paused", "part paused", "all paused"),
+)
+def test_a_change_waits_for_a_shop_that_is_left_alone_and_says_until_when(
+    shops: Shops, statement: str, reason: str
+) -> None:
+    shops.list("A-1")
+    see(shops, "A-1", "12.10")
+    until = shops.clock.now() + timedelta(minutes=5)
+    shops.ask(statement, until)
+    waiting = only(shops)
+    assert (waiting.fate, waiting.reason) == (ChangeOutcome.WAITING, reason)
+    assert waiting.until == until
+    assert waiting_reason(waiting, until) == f"{reason} (next try {until:%H:%M:%S} UTC)"
+    (position,) = ListingPositions(shops.pool).of_sku(Sku("A-1"), shops.clock.now())
+    explained = in_shop(position, shops.clock.now())
+    assert reason.removeprefix("paused: ") in explained
+    assert format_time(until, shops.clock.now()) in explained
+    shops.clock.sleep(301)
+    assert (only(shops).reason, only(shops).until) == ("", None)
+
+
+def test_a_shop_that_waits_says_nothing_about_another_sellers_changes(shops: Shops) -> None:
+    shops.list("A-1")
+    see(shops, "A-1", "12.10")
+    shops.ask(
+        "INSERT INTO breaker (limit_key, failures, open_until, reason)"
+        " VALUES ('shopify:app:zenith.myshopify.com', 3, %s, 'HTTP 502')",
+        shops.clock.now() + timedelta(minutes=5),
+    )
+    assert (only(shops).fate, only(shops).reason) == (ChangeOutcome.WAITING, "")
 
 
 def test_what_somebody_edited_in_the_shop_is_shown_with_its_repair(shops: Shops) -> None:
@@ -235,7 +301,9 @@ def walk(shops: Shops, size: int) -> list[ObservedChange]:
     changes_read: list[ObservedChange] = []
     cursor = None
     while True:
-        page = ChangeQueries(shops.pool).page(shops.clock.now(), cursor=cursor, limit=size)
+        page = ChangeQueries(shops.pool).page(
+            shops.clock.now(), waits={}, cursor=cursor, limit=size
+        )
         changes_read += page.items
         cursor = page.next_cursor
         if cursor is None:
@@ -249,7 +317,7 @@ def test_older_changes_come_page_by_page_each_once(shops: Shops) -> None:
             at = now - timedelta(minutes=number // 3)
             add_event(shops, f"P{number}", "price_changed", *PRICE, seller=seller, at=at)
             add_event(shops, f"P{number}", "quantity_changed", *STOCK, seller=seller, at=at)
-    whole = ChangeQueries(shops.pool).page(now, limit=100).items
+    whole = ChangeQueries(shops.pool).page(now, waits={}, limit=100).items
     assert len(whole) == 24
     assert all(change.stock_new == 4 and change.price_new == 11 for change in whole)
     assert walk(shops, 5) == list(whole)

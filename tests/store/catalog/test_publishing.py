@@ -122,8 +122,10 @@ def test_a_published_part_is_reported_and_left_alone(
     batch_id = fresh_id(ids)
     for _ in range(2):
         (part,) = request_("A", batch_id=batch_id)
-        assert (part.status, part.shopify_product_id) == ("published", "gid://shopify/Product/1")
+        assert (part.status, part.shopify_product_id) == ("created", "gid://shopify/Product/1")
     assert ask(SLOTS) == []
+    ask("UPDATE product_staging SET status = 'published'")  # as a push that sees it does
+    assert [part.status for part in request_("A", batch_id=batch_id)] == ["published"]
     assert statuses(publishing.batch(batch_id)) == {"A": "published"}
 
 
@@ -210,7 +212,7 @@ def test_a_shop_sku_that_is_another_parts_is_refused(request_: Request, ask: Ask
     ask(IN_SHOP, "A=K3", "A", "g")
     request_("B=K3", form="base")
     parts = request_("A=E9", "A=K3", "B=E9", "B=K3", form="base")
-    assert [part.status for part in parts] == ["refused", "published", "refused", "requested"]
+    assert [part.status for part in parts] == ["refused", "created", "refused", "requested"]
     assert parts[0].reason == "its shop SKU A is that of A=K3"
     assert parts[2].reason == "its shop SKU B is that of B=K3"
 
@@ -229,7 +231,7 @@ def test_a_part_that_was_blocked_and_then_imported_is_published(
     ask("UPDATE product_staging SET status = 'blocked', reason = 'no stock'")
     ask(IN_SHOP, "A", "A", "g")
     (part,) = request_("A")
-    assert (part.status, part.reason, part.shopify_product_id) == ("published", "", "g")
+    assert (part.status, part.reason, part.shopify_product_id) == ("created", "", "g")
 
 
 def test_sellers_are_walled_off_from_each_other(

@@ -49,9 +49,10 @@ def enter(pool: ConnectionPool) -> Enter:
     def enter(sku: str, seller: str = "acme", push_at: datetime | None = START) -> None:
         with pool.connection() as connection:
             connection.execute(
-                "INSERT INTO connected_accounts (user_id, platform, shop, locations, locations_at)"
-                " VALUES (%s, 'shopify', %s, %s, %s) ON CONFLICT DO NOTHING",
-                [seller, f"{seller}.myshopify.com", json.dumps({"Dallas Central": "d"}), START],
+                "INSERT INTO connected_accounts (user_id, platform, shop, locations, locations_at,"
+                " channels, channels_at, push_started_at)"
+                " VALUES (%s, 'shopify', %s, %s, %s, '{}', %s, %s) ON CONFLICT DO NOTHING",
+                [seller, f"{seller}.myshopify.com", '{"Dallas Central": "d"}', *[START] * 3],
             )
             connection.execute(
                 "INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at)"

@@ -71,6 +71,8 @@ def test_what_a_seller_chose_stands_over_the_deployments_and_can_be_given_up(
         "rounding": "99",
         "margin_min": Decimal("0.05"),
         "compare_at": "list",
+        "channels": "Online Store, Shop",
+        "oversell": "deny",
         "guard_move": Decimal("0.2"),
         "guard_share": Decimal(1),
     }
@@ -87,6 +89,8 @@ def test_what_a_seller_chose_stands_over_the_deployments_and_can_be_given_up(
         rounding="99",
         margin_min=Decimal("0.05"),
         compare_at="list",
+        channels="Online Store, Shop",
+        oversell="deny",
     )
     sellers.set_terms(A, {"markup": None, "guard_share": None}, now=now)
     assert sellers.settings([A], now)[A].terms.markup == DEFAULTS.terms.markup
@@ -104,6 +108,8 @@ def test_what_a_seller_chose_stands_over_the_deployments_and_can_be_given_up(
         ("rounding", "up"),
         ("margin_min", Decimal(101)),
         ("compare_at", "net"),
+        ("channels", "Online Store,,"),
+        ("oversell", "never"),
         ("guard_move", Decimal("-0.1")),
         ("guard_share", Decimal("1.1")),
         ("listing_count", Decimal(1)),

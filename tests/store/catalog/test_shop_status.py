@@ -18,6 +18,7 @@ from headway.store.catalog.shop_status import (
     shop_calls,
     storefront_status,
 )
+from headway.store.catalog.shop_waits import shop_waits
 from headway_lab.virtual_clock import VirtualClock
 
 EVENT = """
@@ -51,7 +52,10 @@ def look(shops: Shops) -> Callable[[], StorefrontStatus]:
         with shops.pool.connection() as connection:
             now = shops.clock.now()
             calls = shop_calls(connection, now, resource_of=resource_of)
-            return storefront_status(connection, now, resource_of=resource_of, calls=calls)
+            waits = shop_waits(connection, now)
+            return storefront_status(
+                connection, now, resource_of=resource_of, calls=calls, waits=waits
+            )
 
     return read
 
@@ -115,9 +119,26 @@ def test_a_shop_that_does_not_answer_says_so_while_it_lasts(shops: Shops, look: 
         shop_limit_key("", shops.domain("acme")),
         until,
     )
-    assert look().shops[0].trouble == "HTTP 502"
+    assert (look().shops[0].trouble, look().shops[0].waits_until) == ("HTTP 502", until)
+    assert look().shops[1].trouble == ""
     shops.clock.sleep(301)
-    assert look().shops[0].trouble == ""
+    assert (look().shops[0].trouble, look().shops[0].waits_until) == ("", None)
+
+
+def test_a_shop_that_is_frozen_or_fails_one_kind_of_call_says_so(shops: Shops, look: Look) -> None:
+    now = shops.clock.now()
+    shops.ask(
+        "UPDATE connected_accounts SET wait_until = %s, wait_reason = 'frozen'"
+        " WHERE user_id = 'acme'",
+        now + timedelta(minutes=5),
+    )
+    shops.ask(
+        "INSERT INTO breaker (limit_key, failures, open_until, reason) VALUES (%s, 3, %s, 'no"
+        " stock')",
+        f"shopify:app/stock:{shops.domain('zenith')}",
+        now + timedelta(minutes=5),
+    )
+    assert [shop.trouble for shop in look().shops] == ["frozen", "no stock"]
 
 
 def test_more_shops_than_are_shown_are_counted(shops: Shops, look: Look) -> None:

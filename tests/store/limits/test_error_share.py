@@ -28,7 +28,7 @@ def test_a_scope_must_keep_still_while_the_day_holds_too_many_errors(
     clock.sleep(1000)
     shares = ErrorShare(pool)
     for number in range(50):
-        call(limiter, KEYS[0], 500 if number < 3 else 200)
+        call(limiter, KEYS[0], 500 if number < 5 else 200)
     assert shares.pause_for(KEYS[0], now=clock.now()) == 3600
     assert shares.pause_for("printify:9", now=clock.now()) is None
     clock.sleep(86_400)

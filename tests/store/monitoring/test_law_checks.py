@@ -146,6 +146,22 @@ def test_what_was_seen_is_desired_or_held_and_what_is_desired_is_shown_or_pushed
     assert laws.lost(clock.now()).count == (0 if is_lawful else 1)
 
 
+@pytest.mark.parametrize("shown", ("{}", '{"channels": []}'))
+def test_a_part_that_is_not_visible_where_it_should_be_is_lost_unless_it_is_pushed(
+    laws: LawChecks, clock: VirtualClock, run: Run, shown: str
+) -> None:
+    run(
+        "INSERT INTO listing_state (user_id, sku, desired, applied)"
+        f" VALUES ('acme', 'A=K3', '{{\"channels\": [\"Online Store\"]}}', '{shown}')"
+    )
+    violations = laws.lost(clock.now())
+    assert violations.examples == (
+        "A=K3 of acme: is not visible on its sales channels, and nothing is to publish it",
+    )
+    run("UPDATE listing_state SET push_at = now()")
+    assert laws.lost(clock.now()).count == 0
+
+
 @pytest.mark.parametrize(
     "reply",
     (
@@ -244,9 +260,10 @@ VALUES (gen_random_uuid(), %s, 'acme', %s, %s, %s, '[]', %s, %s, %s)
 def intend(laws: LawChecks, clock: VirtualClock, run: Run) -> Run:
     """Store an intent of acme's shop."""
     run(
-        "INSERT INTO connected_accounts (id, user_id, platform, shop)"
-        " VALUES (%s, 'acme', 'shopify', 'acme.myshopify.com')",
+        "INSERT INTO connected_accounts (id, user_id, platform, shop, push_started_at)"
+        " VALUES (%s, 'acme', 'shopify', 'acme.myshopify.com', %s)",
         ACCOUNT,
+        clock.now(),
     )
     run("INSERT INTO listing_state (user_id, sku) VALUES ('acme', 'A=K3')")
     fences = itertools.count(1)
@@ -259,6 +276,17 @@ def intend(laws: LawChecks, clock: VirtualClock, run: Run) -> Run:
         run(INTENT, ACCOUNT, kind, fence or next(fences), [sku], state, now, closed_at)
 
     return store
+
+
+def test_a_write_to_a_shop_that_nobody_has_started_is_named(
+    laws: LawChecks, intend: Run, run: Run
+) -> None:
+    intend("price", is_open=False)
+    assert laws.harmful("USD").count == 0
+    run("UPDATE connected_accounts SET push_started_at = NULL")
+    violations = laws.harmful("USD")
+    assert violations.count == 1
+    assert violations.examples[0].endswith("UTC to a shop that nobody had started")
 
 
 def test_a_write_that_nobody_looked_after_for_a_day_is_named(

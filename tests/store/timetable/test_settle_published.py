@@ -65,7 +65,8 @@ def test_a_part_that_was_read_before_it_is_published_is_still_pushed(
     ask("UPDATE listing_state SET push_at = NULL")
     request(ask, "a")
     read(schedule, now)
-    assert ask("SELECT push_at, desired_version FROM listing_state") == [(now, 1)]
+    assert ask("SELECT push_at, desired_version FROM listing_state") == [(now, 2)]
+    assert ask("SELECT desired -> 'channels' FROM listing_state") == [(["Online Store"],)]
     assert ask("SELECT status FROM product_staging") == [("normalized",)]
 
 

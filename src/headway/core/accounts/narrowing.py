@@ -13,19 +13,30 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from headway.core.accounts.jobs import DataKind
 from headway.core.accounts.pagination import RUN, Cursor, Page, PageStep, Paginator
+from headway.core.accounts.unreadable_rows import (
+    CHECK,
+    KNOWN,
+    THE_END,
+    back_off,
+    checked,
+    failed_again,
+    remembered,
+    rows_until_known,
+    unnamed,
+    unskipped,
+)
 from headway.core.accounts.warehouse import Unreadable
 
 Run = Mapping[str, Any]
 NARROW = "narrow"
+NAMED = "named"
 ASIDE = "aside"
 # How many rows in a row may fail before it is no longer believed to be the rows.
 PROBES_MAX = 3
 # After so many named ids in a row that fail, the others wait for the next run.
 NAMED_FAILURES_MAX = 3
 TRIES_MAX = 8
-FIRST_BACK_OFF, BACK_OFF_MAX = timedelta(minutes=5), timedelta(days=1)
 ASIDE_MAX = 200
-UNNAMED = "unnamed row "
 
 
 class Conclusion(Enum):
@@ -81,34 +92,61 @@ class ListWalk:
         """Set a wanted id aside, or ask for fewer rows; see `NarrowingPaginator`."""
         if cursor[RUN].get("wanted"):
             return narrow_named(cursor, self.kind, reason, now)
-        return narrow_list(cursor, self.kind, self.sizes, reason) if is_repeated else None
+        return narrow_list(cursor, self.kind, self.sizes, reason, now) if is_repeated else None
 
-    def probed(self, cursor: Cursor, page: Page) -> PageStep | None:
-        """Return the step after the rows behind a failing one were answered; None if they are not.
+    def looked(self, cursor: Cursor, page: Page, now: datetime) -> tuple[Cursor, PageStep | None]:
+        """Return the cursor after a page, and the step if the page is not of the walk itself.
 
-        The failing row is tried once more.
+        The rows behind a failing one were answered: it is tried once more. Or a row was skipped
+        that is not the one known to fail: it is read.
         """
-        if not is_probe(cursor[RUN]):
-            return None
-        run = after_probe(cursor[RUN], self.sizes, page.ids)
-        return PageStep(cursor={**cursor, RUN: run}, is_progress=False)
+        run = cursor[RUN]
+        if is_probe(run):
+            moved, is_taken = after_probe(run, self.sizes, page.ids, page.total), False
+        else:
+            moved, is_back = checked(run, page, now)
+            is_taken = not is_back
+        reached = {**cursor, RUN: moved}
+        return reached, None if is_taken else PageStep(cursor=reached, is_progress=False)
 
 
-def narrow_list(cursor: Cursor, kind: DataKind, sizes: Sequence[int], reason: str) -> Narrowed:
+def narrow_list(
+    cursor: Cursor, kind: DataKind, sizes: Sequence[int], reason: str, now: datetime
+) -> Narrowed:
     """Return the cursor after a page failed: fewer rows, or past the one row that fails."""
-    run, conclusion = after_failure(cursor[RUN], sizes)
+    former = cursor[RUN]
+    is_narrowing = is_probe(former) or former.get(NARROW, {}).get("is_check", False)
+    if not is_narrowing and (again := failed_again(former, now)):
+        moved, name = again
+        bad = Unreadable(kind=kind, external_id=name, reason=reason, raw={})
+        return Narrowed(cursor={**cursor, RUN: moved}, unreadable=(bad,))
+    if (back := unskipped(former)) is not None:
+        return Narrowed(cursor={**cursor, RUN: back})
+    run, conclusion = after_failure(former, sizes)
+    run.pop(CHECK, None)
     if conclusion is not Conclusion.CULPRIT:
         is_failure = conclusion is Conclusion.UNCLEAR
         return Narrowed(cursor={**cursor, RUN: run}, is_failure=is_failure)
-    moved = {**run, "offset": run["offset"] + 1, "tail": [], "is_clear": False}
-    bad = (unnamed_row(cursor[RUN], kind, reason),)
-    return Narrowed(cursor={**cursor, RUN: moved}, unreadable=bad)
+    state = former[NARROW]
+    moved = remembered(run, before=state["before"], total=state["total"], now=now)
+    return Narrowed(cursor={**cursor, RUN: moved}, unreadable=(unnamed_row(former, kind, reason),))
 
 
-def page_size(run: Run, sizes: Sequence[int]) -> int:
-    """Return how many rows to ask for."""
+def page_size(run: Run, sizes: Sequence[int], *, is_aligned: bool = False) -> int:
+    """Return how many rows to ask for: no more than up to a row that is known to fail.
+
+    Where pages have numbers (`is_aligned`), they begin at a multiple of their size.
+    """
     size: int = run.get(NARROW, {}).get("size", sizes[0])
-    return size
+    size = min(size, rows_until_known(run) or size)
+    if not is_aligned:
+        return size
+    return next(number for number in sizes if number <= size and run["offset"] % number == 0)
+
+
+def has_known_rows(cursor: Cursor) -> bool:
+    """Return True if rows of this job's lists are known to fail: a page that fails is no news."""
+    return bool(cursor.get(KNOWN) or cursor[RUN].get(KNOWN))
 
 
 def skipped_rows(run: Run) -> int:
@@ -137,10 +175,12 @@ def is_probe(run: Run) -> bool:
     return skipped_rows(run) > 0
 
 
-def after_probe(run: Run, sizes: Sequence[int], ids: Sequence[str]) -> dict[str, Any]:
+def after_probe(
+    run: Run, sizes: Sequence[int], ids: Sequence[str], total: int | None = None
+) -> dict[str, Any]:
     """Return the run after a probe was answered: the failing row is tried once more."""
-    before = ids[0] if ids else "the end"
-    return {**run, NARROW: {**_state(sizes[-1]), "is_check": True, "before": before}}
+    behind = {"before": ids[0] if ids else THE_END, "total": total}
+    return {**run, NARROW: {**_state(sizes[-1]), "is_check": True, **behind}}
 
 
 def grown(run: Run, sizes: Sequence[int], rows: int, offset: int = 0) -> dict[str, Any]:
@@ -162,8 +202,8 @@ def grown(run: Run, sizes: Sequence[int], rows: int, offset: int = 0) -> dict[st
 
 def unnamed_row(run: Run, kind: str, reason: str) -> Unreadable:
     """Return the record of a culprit whose id is unknown, by the row behind it."""
-    place = f"{UNNAMED}before {run[NARROW]['before']}"
-    return Unreadable(kind=kind, external_id=place, reason=reason, raw={})
+    name = unnamed(run[NARROW]["before"])
+    return Unreadable(kind=kind, external_id=name, reason=reason, raw={})
 
 
 def due_ids(cursor: Cursor, wanted: Sequence[str], now: datetime) -> list[str]:
@@ -175,51 +215,94 @@ def due_ids(cursor: Cursor, wanted: Sequence[str], now: datetime) -> list[str]:
 
 
 def set_aside(
-    cursor: Cursor, ids: Sequence[str], kind: str, reason: str, now: datetime
+    cursor: Cursor,
+    ids: Sequence[str],
+    kind: str,
+    reason: str,
+    now: datetime,
+    *,
+    is_tried: bool = True,
 ) -> tuple[dict[str, Any], tuple[Unreadable, ...]]:
     """Return the cursor with these ids to be tried later, and the records that say why."""
     aside = dict(cursor.get(ASIDE, {}))
     for id_ in ids:
-        tries = aside.pop(id_, {"tries": 0})["tries"] + 1
-        pause = min(FIRST_BACK_OFF * 2 ** min(tries - 1, 20), BACK_OFF_MAX)
-        aside[id_] = {"tries": tries, "next_at": (now + pause).isoformat()}
+        tries = aside.pop(id_, {"tries": 0})["tries"] + is_tried
+        aside[id_] = {"tries": tries, "next_at": (now + back_off(tries)).isoformat()}
     kept = dict(list(aside.items())[-ASIDE_MAX:])
     bad = tuple(Unreadable(kind=kind, external_id=id_, reason=reason, raw={}) for id_ in ids)
     return {**cursor, ASIDE: kept}, bad
 
 
+def named_size(run: Run, sizes: Sequence[int]) -> int:
+    """Return how many ids to read by name at once."""
+    size: int = run.get(NAMED, {}).get("size", sizes[0])
+    return size
+
+
 def narrow_named(
-    cursor: Cursor, kind: str, reason: str, now: datetime, *, sizes: Sequence[int] = (1,)
+    cursor: Cursor,
+    kind: str,
+    reason: str,
+    now: datetime,
+    *,
+    sizes: Sequence[int] = (1,),
+    recorded_from: int = 1,
 ) -> Narrowed:
     """Return the cursor after reads by name failed: fewer at once, then the one id set aside.
 
-    If several fail in a row it may be an outage: the others wait, and the list shows it.
+    If several fail in a row it may be an outage: the others wait, and the list shows it. An id is
+    recorded as unreadable when it has failed `recorded_from` times, each in another run.
     """
     run = cursor[RUN]
-    size = run.get("named_size", sizes[0])
-    if min(size, len(run["wanted"])) > 1:
-        smaller = next(number for number in (*sizes, 1) if number < min(size, len(run["wanted"])))
-        return Narrowed(cursor={**cursor, RUN: {**run, "named_size": smaller}})
-    failures = run.get("named_failures", 0) + 1
-    is_many = failures >= NAMED_FAILURES_MAX
+    state = run.get(NAMED) or _named_state(sizes[0])
+    size = min(state["size"], len(run["wanted"]))
+    if size > 1:
+        smaller = next(number for number in (*sizes, 1) if number < size)
+        left = min(size, state["left"] or size)
+        narrowed = {**state, "size": smaller, "left": left}
+        return Narrowed(cursor={**cursor, RUN: {**run, NAMED: narrowed}})
+    failures = state["failures"] + 1
     first, others = run["wanted"][:1], run["wanted"][1:]
-    moved = {**run, "wanted": [] if is_many else others, "named_failures": failures}
+    is_many = failures >= NAMED_FAILURES_MAX
+    larger = min((number for number in sizes if number > state["size"]), default=state["size"])
+    passed = {**_named_state(larger), "failures": failures}
+    moved = {**run, "wanted": [] if is_many else others, NAMED: passed}
     lasting, bad = set_aside({**cursor, RUN: moved}, first, kind, reason, now)
     if is_many:
-        lasting, _ = set_aside(lasting, others, kind, reason, now)
-    return Narrowed(cursor=lasting, unreadable=bad)
+        lasting, _ = set_aside(lasting, others, kind, reason, now, is_tried=False)
+    is_recorded = lasting[ASIDE][first[0]]["tries"] >= recorded_from
+    return Narrowed(cursor=lasting, unreadable=bad if is_recorded else ())
 
 
-def named_read(cursor: Cursor, count: int = 1) -> dict[str, Any]:
-    """Return the cursor after the first `count` wanted ids were answered."""
+def named_read(cursor: Cursor, sizes: Sequence[int] = (1,)) -> dict[str, Any]:
+    """Return the cursor after the first of the wanted ids were answered.
+
+    The ids of a batch that failed are read to their end before more are asked for at once.
+    """
     run = cursor[RUN]
+    count = min(named_size(run, sizes), len(run["wanted"]))
     ids = run["wanted"][:count]
-    moved = {name: value for name, value in run.items() if name != "named_failures"}
+    moved = {name: value for name, value in run.items() if name != NAMED}
+    if state := run.get(NAMED):
+        left = state["left"] - count
+        larger = min((number for number in sizes if number > state["size"]), default=sizes[0])
+        size = state["size"] if left > 0 else larger
+        moved[NAMED] = {**_named_state(size), "left": max(0, left)}
     aside = {id_: entry for id_, entry in cursor.get(ASIDE, {}).items() if id_ not in ids}
     lasting = {name: value for name, value in cursor.items() if name != ASIDE}
     if aside:
         lasting[ASIDE] = aside
     return {**lasting, RUN: {**moved, "wanted": run["wanted"][count:]}}
+
+
+def has_named_failures(run: Run) -> bool:
+    """Return True if so many ids in a row failed that no more are to be tried."""
+    failures: int = run.get(NAMED, {}).get("failures", 0)
+    return failures >= NAMED_FAILURES_MAX
+
+
+def _named_state(size: int) -> dict[str, Any]:
+    return {"size": size, "left": 0, "failures": 0}
 
 
 def _state(size: int) -> dict[str, Any]:

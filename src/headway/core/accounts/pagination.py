@@ -65,7 +65,7 @@ class PageStep:
     it. `removals` decides when they are removed. `empty_lists` are the states whose list was empty.
     `horizon_at` is the oldest time for which the platform shows orders, if it reports that.
     `is_progress` unless only ids were read by name: that says nothing of the list, whose failures
-    in a row stay counted.
+    in a row stay counted. `healed` are the names of rows that failed before and were read now.
     """
 
     cursor: Cursor
@@ -74,6 +74,7 @@ class PageStep:
     empty_lists: tuple[str, ...] = ()
     horizon_at: datetime | None = None
     is_progress: bool = True
+    healed: tuple[str, ...] = ()
 
 
 class Paginator(Protocol):

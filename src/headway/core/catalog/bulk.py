@@ -210,7 +210,7 @@ def _judge(
         return Pushed(change=change, retry_at=now, failures=change.failures)
     push_batch = PushBatch(kind=WriteKind.PRICE, changes=[change], writes=[write])
     (pushed,) = push_results.after_write(push_batch, [result], shop, now)
-    if pushed.retry_at is not None and price_write(change) != write:
+    if pushed.retry_at is not None and price_write(change, shop) != write:
         return replace(pushed, retry_at=now)  # a newer price was not refused
     return pushed
 

@@ -35,6 +35,14 @@ class ShopEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShopWait:
+    """Why nothing is written to a shop for now, and until when; None until a person acts."""
+
+    until: datetime | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeStanding:
     """The current state of a listing at its supplier and in its shop."""
 
@@ -43,9 +51,11 @@ class ChangeStanding:
     desired: Decimal | None = None
     held_reason: str | None = None
     is_due: bool = False
+    due_at: datetime | None = None
     error: str = ""
     account: str | None = None
     account_reason: str = ""
+    wait: ShopWait | None = None
 
 
 def find_outcome(
@@ -81,8 +91,12 @@ def _open(now: ChangeStanding) -> dict[str, Any]:
             "reason": f"disconnected: {now.account_reason}",
             **prices,
         }
+    if now.wait is not None:
+        waits = {"reason": now.wait.reason, "until": now.wait.until}
+        return {"fate": ChangeOutcome.WAITING, **waits, **prices}
     if now.error:
-        return {"fate": ChangeOutcome.REFUSED, "reason": now.error, **prices}
+        waits = {"reason": now.error, "until": now.due_at}
+        return {"fate": ChangeOutcome.REFUSED, **waits, **prices}
     return {"fate": ChangeOutcome.WAITING, **prices}
 
 

@@ -1,8 +1,8 @@
 """The guard (law L9): which changes reach a shop by themselves, and which wait for a person.
 
-A price that moves too far, or a change of too much of a catalog within a day, is held. Stock
-flows all the same, for a missed change sells what does not exist; but in a mass change what falls
-to zero stays too.
+A price that moves too far, a quote that contradicts itself, or a change of too much of a catalog
+within a day, is held. Stock flows all the same, for a missed change sells what does not exist; but
+in a mass change what falls to zero stays too, and only what is safe of a doubtful quote.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,8 @@ from decimal import Decimal
 from typing import Any
 
 from headway.core.catalog.change_detection import HeldQuote, Observed, Terms, desire, money
+from headway.core.catalog.channels import read_names
+from headway.core.catalog.doubts import MARKS, believed_stock, find_doubts, marked, unapproved
 from headway.core.catalog.listings import Listing
 
 DAY = timedelta(days=1)
@@ -73,32 +75,41 @@ class Weighed:
 def weigh(listing: Listing, observed: Observed, settings: SellerSettings, now: datetime) -> Weighed:
     """Decide what of an observation becomes desired, and what waits for a person."""
     computed, old = desire(observed, settings.terms), listing.desired
-    if old is None:  # nothing to compare with
-        if not isinstance(computed, HeldQuote):
-            return Weighed(desired=computed.as_json())
-        if listing.rejected is not None and is_same_offer(_unpriced(observed), listing.rejected):
-            return Weighed(rejected=listing.rejected)
-        return Weighed(held_reason=computed.reason)
-    kept = {**old, "quantities": observed.as_json()["quantities"]}
+    doubts = find_doubts(listing, observed, settings.terms)
+    pending = unapproved(doubts, old)
+    reasons = list(dict.fromkeys(doubt.reason for doubt in pending))
+    published = _published(listing, settings.terms)
     new: State | None
-    reason: str | None
     if isinstance(computed, HeldQuote):
-        new, reason, offer = None, computed.reason, _unpriced(observed)
+        new, offer = None, _unpriced(observed)
+        reasons.insert(0, computed.reason)
     else:
-        new = offer = {**old, **computed.as_json()}
-        reason = _find_move(old, new, settings.guard)
+        ours = {*MARKS, "compare_at", "channels"}
+        others = {name: old[name] for name in old if name not in ours} if old else {}
+        new = offer = marked({**others, **computed.as_json(), **published}, doubts)
     is_refused = listing.rejected is not None and is_same_offer(offer, listing.rejected)
+    if old is None:  # nothing to compare with
+        if is_refused and reasons:
+            return Weighed(rejected=listing.rejected)
+        if reasons:
+            return Weighed(proposed=new, held_reason="; ".join(reasons))
+        return Weighed(desired=new)
+    stock = believed_stock(old["quantities"], observed, old.get("pack", 1), pending)
+    unpublished = {name: old[name] for name in old if name != "channels"}
+    kept = {**unpublished, **published, "quantities": stock}
+    if new is not None and not reasons and (move := _find_move(old, new, settings.guard)):
+        reasons.append(move)
     if is_refused:
-        new, reason = kept, None
-    desired = kept if reason or new is None else new
+        new, reasons = kept, []
+    desired = kept if reasons or new is None else new
     if moves(old, desired) and (mass := settings.find_mass(listing, now)):
-        reason = reason or mass
+        reasons = reasons or [mass]
         desired = {**kept, "quantities": old["quantities"]} if _empties(old, kept) else kept
     return Weighed(
         desired=desired,
-        proposed=new if reason else None,
+        proposed=new if reasons else None,
         rejected=listing.rejected if is_refused or new is None else None,
-        held_reason=reason,
+        held_reason="; ".join(reasons) or None,
     )
 
 
@@ -113,8 +124,8 @@ def has_moved_lately(listing: Listing, now: datetime) -> bool:
 
 
 def is_same_offer(state: State, other: State) -> bool:
-    """Return True if two states ask the same price, for the same cost, in the same currency."""
-    return state.get("currency") == other.get("currency") and all(
+    """Return True if two states ask the same money for the same pack, with the same doubts."""
+    return all(state.get(fact) == other.get(fact) for fact in ("currency", *MARKS)) and all(
         money(state, fact) == money(other, fact) for fact in OFFER
     )
 
@@ -135,6 +146,16 @@ def _find_move(old: State, new: State, guard: Guard) -> str | None:
     if old["currency"] != new["currency"]:
         return f"the currency would change from {old['currency']} to {new['currency']}"
     return find_move(Decimal(old["price"]), Decimal(new["price"]), guard.move_max)
+
+
+def _published(listing: Listing, terms: Terms) -> dict[str, Any]:
+    """Return the channels on which a listing should be visible, if that is ours to say.
+
+    What a merchant made and published is the merchant's, unless an import names its channels.
+    """
+    text = listing.channels or (terms.channels if listing.is_published else "none")
+    names = read_names(text)
+    return {"channels": list(names)} if names else {}
 
 
 def _unpriced(observed: Observed) -> State:

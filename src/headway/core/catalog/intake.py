@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
+from headway.core.catalog.channels import NONE, read_names
 from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName
 from headway.core.catalog.storefront import Gid
 from headway.core.reasons import format_time
@@ -32,7 +33,7 @@ IDS = {
 }
 TIERS = {"free": 1, "starter": 2, "growth": 3, "pro": 4}
 WORTH = ("sales", "margin", "tier")
-COLUMNS = ("sku", "seller", "shop_sku", "title", *IDS, "family", "weight", *WORTH)
+COLUMNS = ("sku", "seller", "shop_sku", "title", *IDS, "family", "weight", *WORTH, "channels")
 # What we write beside a refused row, so that the file of refused rows can be fixed and imported.
 NOTES = ("line", "reason")
 
@@ -51,7 +52,7 @@ class ImportRow:
 
     `family` names the parts that change together. `weight` is what a minute of staleness costs,
     compared with other parts; `sales` (units a day), `margin` (money a unit) and `tier` can be
-    given instead.
+    given instead. `channels` are the sales channels on which Headway keeps it visible.
     """
 
     line: int
@@ -67,6 +68,7 @@ class ImportRow:
     sales: float | None = None
     margin: float | None = None
     tier: str | None = None
+    channels: str | None = None
 
     @property
     def value_weight(self) -> float | None:
@@ -100,8 +102,9 @@ class Imported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedPart:
-    """A part on its way into a shop: requested, normalized, published, blocked, failed or refused.
+    """A part on its way into a shop: requested, normalized, created and then published there.
 
+    Or it is blocked, failed or refused. Published is what the shop shows on its sales channels.
     While it is requested, `place` is its place among the parts in the next calls, or `due_at` is
     when it is tried again after a failure.
     """
@@ -204,6 +207,8 @@ def intake_message(part: ImportedPart, expected_at: datetime | None, now: dateti
         words = [part.shopify_product_id or ""]
     elif part.status == "normalized":
         words.insert(0, "waiting to be created in the shop")
+    elif part.status == "created" and not part.reason:
+        words = ["in the shop; waiting to be published on its sales channels"]
     if part.place is not None:
         words.append(f"number {part.place:,} in the queue")
     if expected_at is not None:
@@ -248,6 +253,10 @@ def _tier(text: str) -> str:
     if text.lower() not in TIERS:
         raise InvalidError(f"{_shown(text)} is none of {', '.join(TIERS)}")
     return text.lower()
+
+
+def _channels(text: str) -> str:
+    return ", ".join(read_names(text)) or NONE
 
 
 def _shown(text: str) -> str:
@@ -336,4 +345,5 @@ READERS: dict[str, Callable[[str], str | float]] = {
     "sales": _number,
     "margin": _number,
     "tier": _tier,
+    "channels": _channels,
 }

@@ -91,7 +91,8 @@ class Listing:
 
     `batch_id` names the batch in which it is being published, if it is. `value_weight` is what a
     minute of staleness costs compared with other listings; `family` the group it changes with;
-    `swept_from` its own due time before its family was swept.
+    `swept_from` its own due time before its family was swept. `channels` are its own sales
+    channels; `is_published` if Headway was asked to publish it, now or before.
     """
 
     id: str
@@ -121,13 +122,35 @@ class Listing:
     value_weight: float = 1.0
     family: str | None = None
     swept_from: datetime | None = None
+    channels: str | None = None
+    is_published: bool = False
+
+
+class BelievedStock(StrEnum):
+    """What a doubtful quote may change in a shop's stock before a person decides."""
+
+    AS_READ = "as read"  # the doubt is about the price alone
+    FALLEN = "fallen"  # less than the shop shows is believed, more is not
+    NONE = "none"  # one of two claims is that there is none
+    KEPT = "kept"  # the numbers are no evidence
+    MOVED = "moved"  # what is gone may be at a location whose name is unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """Why a quote must wait for a person; `kind` is the same in every read, `reason` is shown."""
+
+    kind: str
+    reason: str
+    stock: BelievedStock = BelievedStock.FALLEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
     """The supplier's quote for one SKU; quantities are by the supplier's location names.
 
-    Quotes that differ only in their texts are equal.
+    `unit` is what price and quantities count, empty if the supplier does not name it; `minimum`
+    is the least number of units that it sells. Quotes that differ only in their texts are equal.
     """
 
     sku: Sku
@@ -135,6 +158,9 @@ class Quote:
     net_price: Decimal | None
     currency: str
     quantities: Mapping[str, int] = field(default_factory=dict)
+    unit: str = ""
+    minimum: int = 1
+    doubts: tuple[Doubt, ...] = ()
     name: str = field(default="", compare=False)
     description: str = field(default="", compare=False)
     vendor: str = field(default="", compare=False)
@@ -145,7 +171,8 @@ class Reply:
     """A whole price reply: quotes, what was silently missing, and lines that made no sense.
 
     `unclear` are SKUs without a line while the reply holds a line that names nobody. `raw` holds
-    the supplier's own words about each SKU that was quoted.
+    the supplier's own words about each SKU that has a line, and `known_fields` the names of those
+    that are read; empty if the supplier has no names of its own.
     """
 
     quotes: Mapping[Sku, Quote]
@@ -153,6 +180,7 @@ class Reply:
     faulty: Mapping[Sku, str] = field(default_factory=dict)
     unclear: Mapping[Sku, str] = field(default_factory=dict)
     raw: Mapping[Sku, Mapping[str, Any]] = field(default_factory=dict)
+    known_fields: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,8 @@ class PartStanding:
             return ImportedPart(
                 sku=self.sku,
                 shop_sku=self.product_shop_sku,
-                status="published",
+                # Only the shop can tell that it is visible.
+                status="published" if self.staged_status == "published" else "created",
                 shopify_product_id=self.product_id,
             )
         if self.staged_status in UNDER_WAY:

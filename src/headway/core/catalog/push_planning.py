@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from headway.core.catalog.change_detection import CENT, money, plain
+from headway.core.catalog.channels import channel_id, lacked
 from headway.core.catalog.storefront import (
     Change,
     Creation,
@@ -17,6 +18,7 @@ from headway.core.catalog.storefront import (
     Intent,
     PriceWrite,
     ProductStatus,
+    PublishWrite,
     PushLease,
     Shop,
     Shown,
@@ -31,6 +33,7 @@ CHANGES_MAX = 300
 STOCK_MAX = 250
 PRICES_MAX = 10
 STATUSES_MAX = 10
+PUBLISH_MAX = 10
 FIND_MAX = 10
 # A read costs points by what it may return; any call reserves this many points.
 CALL_POINTS = 450
@@ -65,20 +68,33 @@ class PushNeeds:
     status: bool = False
     stock: Mapping[str, int] = field(default_factory=dict)
     unstocked: Mapping[str, int] = field(default_factory=dict)
+    channels: Sequence[Gid] = ()
+
+    @property
+    def is_only_visibility(self) -> bool:
+        """True if nothing is left to write but its publication."""
+        return bool(self.channels) and not replace(self, channels=())
 
     def __bool__(self) -> bool:
         """Return True if anything must be written."""
-        return self.price or self.status or bool(self.stock or self.unstocked)
+        has_stock = bool(self.stock or self.unstocked)
+        return self.price or self.status or has_stock or bool(self.channels)
 
 
 def next_push_batch(push_lease: PushLease, *, handle: Callable[[str], str]) -> PushBatch | None:
-    """Return the next call of this push; None if there is nothing to read or write."""
+    """Return the next call of this push; None if there is nothing to read or write.
+
+    In rehearsal all that is due is read, and nothing is written.
+    """
     shop = push_lease.shop
     in_bulk = push_lease.bulk.skus if push_lease.bulk else frozenset()
     if push_lease.open:
         return _look(push_lease.changes, shop)
     if shop.locations is None:
         return PushBatch(kind=WriteKind.LOCATIONS)
+    if shop.is_in_rehearsal:
+        seen = _look([change for change in push_lease.changes if change.rival is None], shop)
+        return next(_channels(shop), None) or seen or _drift_check(push_lease)
     steps: list[Iterator[PushBatch]] = [
         _unseen(push_lease.changes, shop),
         _statuses(push_lease.changes, shop),
@@ -87,12 +103,19 @@ def next_push_batch(push_lease: PushLease, *, handle: Callable[[str], str]) -> P
         _prices([change for change in push_lease.changes if change.sku not in in_bulk], shop),
         _activations(push_lease.changes, shop),
         _stock(push_lease.changes, shop),
+        _channels(shop),
+        _publications(push_lease.changes, shop, least=PUBLISH_MAX),
         _creations(push_lease.changes, shop, handle),
+        _publications(push_lease.changes, shop),
     ]
     for step in steps:
         for push_batch in step:
             return push_batch
-    drift_check = _look(push_lease.drift_check, shop)
+    return _drift_check(push_lease)
+
+
+def _drift_check(push_lease: PushLease) -> PushBatch | None:
+    drift_check = _look(push_lease.drift_check, push_lease.shop)
     return None if drift_check is None else replace(drift_check, is_drift_check=True)
 
 
@@ -101,8 +124,9 @@ def needs(change: Change, shop: Shop) -> PushNeeds:
     applied, desired = change.applied or {}, change.desired
     shown = applied.get("quantities") or {}
     stock, unstocked = {}, {}
+    counts = change.tracked is not False or shop.stops_overselling
     for name, quantity in desired["quantities"].items():
-        if name not in (shop.locations or {}):
+        if name not in (shop.locations or {}) or not counts:
             continue
         if name in shown and shown[name] != quantity:
             stock[name] = quantity
@@ -111,39 +135,70 @@ def needs(change: Change, shop: Shop) -> PushNeeds:
     return PushNeeds(
         # A price of zero may stay in the shop until a person decides, but is never written.
         price=(money(desired, "price") or 0) > 0
-        and any(money(applied, fact) != money(desired, fact) for fact in PRICE_FACTS[:3]),
+        and any(money(applied, fact) != money(desired, fact) for fact in owned_facts(desired)),
         status="status" in desired
         and applied.get("status") != desired["status"]
         and not _shares_product(change),
         stock=stock,
         unstocked=unstocked,
+        channels=() if shop.missing_scopes else _lacked_ids(change, shop),
     )
+
+
+def owned_facts(desired: Mapping[str, Any]) -> list[str]:
+    """Return the price facts that are ours: not the merchant's own crossed-out price."""
+    return [fact for fact in PRICE_FACTS[:3] if fact in desired]
+
+
+def _lacked_ids(change: Change, shop: Shop) -> list[Gid]:
+    ids = [channel_id(shop, name) for name in lacked(change.desired, change.applied or {})]
+    return [gid for gid in ids if gid is not None]
 
 
 def confirmed(change: Change, applied: Mapping[str, Any], shop: Shop) -> Mapping[str, Any]:
     """Return the state to store as applied: the desired one itself if nothing is left to write."""
-    return applied if needs(replace(change, applied=applied), shop) else change.desired
+    is_left = needs(replace(change, applied=applied), shop) or lacked(change.desired, applied)
+    return applied if is_left else change.desired
 
 
 def as_applied(shown: Shown, change: Change, shop: Shop) -> dict[str, Any]:
     """Return what a shop shows in the form of a desired state.
 
-    A variant without stock tracking ignores quantities: it counts as having no price yet, and the
-    price write turns tracking on.
+    A variant that sells at zero stock, where that is to be stopped, counts as having no price yet:
+    the price write stops it. What is not ours is left out, and so is what was not read.
     """
     names = {gid: name for name, gid in (shop.locations or {}).items()}
     applied: dict[str, Any] = {
-        "price": str(shown.price.quantize(CENT)) if shown.tracked else None,
+        "price": str(shown.price.quantize(CENT)),
         "cost": plain(shown.cost),
         "currency": change.desired["currency"],
-        "compare_at": None if shown.compare_at is None else str(shown.compare_at.quantize(CENT)),
         "quantities": {
             names[gid]: quantity for gid, quantity in shown.quantities.items() if gid in names
         },
     }
+    if shop.stops_overselling and shown.sells_at_zero:
+        applied["price"] = None
+    if "compare_at" in change.desired:
+        crossed_out = shown.compare_at
+        applied["compare_at"] = None if crossed_out is None else str(crossed_out.quantize(CENT))
     if "status" in change.desired:
         applied["status"] = shown.status.value
+    if "channels" in change.desired and (visible := _visible(shown, change, shop)) is not None:
+        applied["channels"] = visible
     return applied
+
+
+def _visible(shown: Shown, change: Change, shop: Shop) -> list[str] | None:
+    """Return the desired channels on which a product is visible; None if that was not read.
+
+    One that is not active is visible nowhere, as its merchant or a parking wanted: none is missing.
+    """
+    names: list[str] = change.desired["channels"]
+    if shown.status is not ProductStatus.ACTIVE:
+        return names
+    if shown.channels is None:
+        return None
+    return [name for name in names if channel_id(shop, name) in shown.channels]
 
 
 def _look(changes: Sequence[Change], shop: Shop) -> PushBatch | None:
@@ -184,6 +239,11 @@ def _unseen(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
         and (
             change.applied is None
             or ("status" in change.desired and "status" not in change.applied)
+            or (
+                bool(shop.channels)
+                and "channels" in change.desired
+                and "channels" not in change.applied
+            )
         )
     ]
     push_batch = _look(blind, shop)
@@ -239,16 +299,38 @@ def _stock(changes: Sequence[Change], shop: Shop, *, least: int = 1) -> Iterator
         yield PushBatch(kind=WriteKind.STOCK, changes=chosen, writes=writes)
 
 
+def _channels(shop: Shop) -> Iterator[PushBatch]:
+    """Read the sales channels once a day, after prices and stock: they never wait for it."""
+    if shop.channels is None:
+        yield PushBatch(kind=WriteKind.CHANNELS)
+
+
+def _publications(changes: Sequence[Change], shop: Shop, *, least: int = 1) -> Iterator[PushBatch]:
+    """Publish products whose price and stock are right, if there are enough."""
+    needed = {change.sku: needs(change, shop) for change in changes if change.ids}
+    due = [change for change in changes if change.ids and needed[change.sku].is_only_visibility]
+    due = _in_one_call(WriteKind.PUBLISH, due, PUBLISH_MAX)
+    writes = [
+        PublishWrite(
+            sku=change.sku, product=change.ids.product, channels=needed[change.sku].channels
+        )
+        for change in due
+        if change.ids
+    ]
+    if writes and len(writes) >= least:
+        yield PushBatch(kind=WriteKind.PUBLISH, changes=due, writes=writes)
+
+
 def _prices(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
     due = [change for change in changes if change.ids and needs(change, shop).price]
     due = _in_one_call(WriteKind.PRICE, due, PRICES_MAX)
     if due:
         yield PushBatch(
-            kind=WriteKind.PRICE, changes=due, writes=[price_write(change) for change in due]
+            kind=WriteKind.PRICE, changes=due, writes=[price_write(change, shop) for change in due]
         )
 
 
-def price_write(change: Change) -> PriceWrite:
+def price_write(change: Change, shop: Shop) -> PriceWrite:
     """Return the price, compare-at price and cost that a listing should have."""
     assert change.ids is not None
     return PriceWrite(
@@ -258,6 +340,8 @@ def price_write(change: Change) -> PriceWrite:
         price=Decimal(change.desired["price"]),
         compare_at=money(change.desired, "compare_at"),
         cost=Decimal(change.desired["cost"]),
+        keeps_compare_at="compare_at" not in change.desired,
+        stops_overselling=shop.stops_overselling,
     )
 
 
@@ -284,6 +368,7 @@ def _creations(
                 for name, quantity in desired["quantities"].items()
                 if name in locations
             },
+            channels=tuple((shop.channels or {}).values()),
         )
         yield PushBatch(kind=WriteKind.CREATE, changes=[change], writes=[creation])
 

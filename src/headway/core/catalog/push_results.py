@@ -3,27 +3,30 @@
 One bad product never blocks the others: each gets its own verdict, its own backoff, its own event.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from headway.core.catalog.change_detection import money
+from headway.core.catalog.channels import find_obstacle, lacked
 from headway.core.catalog.guard import find_move
 from headway.core.catalog.listings import ListingEvent
 from headway.core.catalog.push_planning import (
-    PRICE_FACTS,
     PushBatch,
     as_applied,
     confirmed,
     needs,
+    owned_facts,
     waits_for_price,
 )
 from headway.core.catalog.storefront import (
     Change,
     FoundVariants,
+    InventoryPolicy,
     PriceWrite,
     ProductStatus,
+    PublishWrite,
     Pushed,
     PushLease,
     Shop,
@@ -36,7 +39,6 @@ from headway.core.catalog.storefront import (
     WriteVerdict,
 )
 from headway.errors import (
-    AppRefusedError,
     MovedError,
     PermanentError,
     SuspendedError,
@@ -70,21 +72,10 @@ NOT_DONE = (
     SuspendedError,
     MovedError,
 )
-# The first wait of a listing that made its calls fail: that may still have been the shop's fault.
-SPOILED_FIRST = timedelta(minutes=1)
-# The suspicion of a listing that failed alone four times: the fifth time it is set aside.
-CONVICTED = -3
-# These errors say nothing about what was in the call.
-NO_EVIDENCE = (
-    UnsentError,
-    ThrottledError,
-    UnauthorizedError,
-    AppRefusedError,
-    SuspendedError,
-    MovedError,
-)
 # Longer than any bulk operation; its end wakes its listings.
 SLEEP = timedelta(days=2)
+# How often a listing of a shop in rehearsal is read again, for the report to follow the shop.
+REHEARSE_EVERY = timedelta(hours=6)
 
 
 def backoff(failures: int, *, first: timedelta = BACKOFF_FIRST) -> timedelta:
@@ -106,19 +97,52 @@ def idle(push_lease: PushLease, now: datetime) -> list[Pushed]:
             reason = (
                 f"its shop SKU {change.shop_sku} is that of {change.rival}; import it with another"
             )
-            pushed.append(_refused(change, reason, now))
-        if change.ids is None or change.applied is None:
+            pushed.append(refused(change, reason, now))
+        if change.ids is None or change.applied is None or push_lease.shop.is_in_rehearsal:
             continue
         if not needs(change, push_lease.shop):
-            pushed.append(Pushed(change=change, applied=change.desired))
+            pushed += _complete(change, push_lease.shop, now)
         elif (
             push_lease.bulk
             and change.sku in push_lease.bulk.skus
             and lacks_only_price(change, push_lease.shop)
         ):
             until = push_lease.bulk.created_at + SLEEP
-            pushed.append(replace(_unchanged(change), retry_at=until))
+            pushed.append(replace(unchanged(change), retry_at=until))
     return pushed
+
+
+def _complete(change: Change, shop: Shop, now: datetime) -> list[Pushed]:
+    """Settle a listing for which nothing is left to write, if it is visible where it should be.
+
+    If it cannot be published, it waits with the reason, and all else of it goes on.
+    """
+    assert change.applied is not None
+    reason = find_obstacle(change, shop)
+    if reason is not None:
+        failed = ListingEvent(kind="shopify_update_failed", new=change.desired, error=reason)
+        return [
+            Pushed(
+                change=change,
+                retry_at=now + BACKOFF_MAX,
+                error=reason,
+                events=() if change.error == reason else (failed,),
+            )
+        ]
+    if lacked(change.desired, change.applied):  # its channels are read first
+        return []
+    return [_published(Pushed(change=change, applied=change.desired))]
+
+
+def _published(pushed: Pushed) -> Pushed:
+    """Record that a part is published, once the shop shows it everywhere it should."""
+    change = pushed.change
+    if pushed.applied is not change.desired or not (change.is_created or change.draft):
+        return pushed
+    ids = pushed.ids or change.ids
+    new = {**change.desired, "shopify_product_id": ids and ids.product}
+    event = ListingEvent(kind="product_published", new=new)
+    return replace(pushed, staging="published", events=(*pushed.events, event))
 
 
 def lacks_only_price(change: Change, shop: Shop) -> bool:
@@ -128,42 +152,17 @@ def lacks_only_price(change: Change, shop: Shop) -> bool:
     return need.price and not need.status and (not has_stock or waits_for_price(change, need))
 
 
-def narrowed(
-    push_batch: PushBatch, reason: str, now: datetime, *, shop_answers: bool
-) -> list[Pushed]:
-    """Settle a call that failed as a whole, which is evidence against what was in it.
-
-    The listings go in calls of half the size. One that failed alone often enough, while the shop
-    answered the call before this one, is set aside with the reason and retried later. A write may
-    have been done: it is read back first.
-    """
-    kind, changes = push_batch.kind, push_batch.changes
-    if shop_answers and len(changes) == 1 and changes[0].suspicion.get(kind, 1) <= CONVICTED:
-        refused = _refused(changes[0], f"every call with it fails: {reason}", now)
-        retry_at = now + backoff(refused.failures, first=SPOILED_FIRST)
-        is_verified = push_batch.is_drift_check
-        return [replace(refused, retry_at=retry_at, staging=None, is_verified=is_verified)]
+def rehearsed(pushed: Sequence[Pushed], now: datetime) -> list[Pushed]:
+    """Settle a read of a shop in rehearsal: what it shows is stored, and read again later."""
     return [
         replace(
-            _unchanged(change),
-            retry_at=now + READ_BACK_AFTER if push_batch.writes else None,
-            suspicion={**change.suspicion, kind: _half(change, push_batch)},
+            result,
+            failures=0,
+            error="",
+            retry_at=now + REHEARSE_EVERY,
+            events=tuple(event for event in result.events if event.kind != "shopify_updated"),
         )
-        for change in changes
-    ]
-
-
-def _half(change: Change, push_batch: PushBatch) -> int:
-    """Return how large the next such call may be; below 1 it counts the failures alone."""
-    half = len(push_batch.changes) // 2
-    return half or min(0, max(CONVICTED, change.suspicion.get(push_batch.kind, 1) - 1))
-
-
-def cleared(pushed: Sequence[Pushed], kind: WriteKind) -> list[Pushed]:
-    """Drop the suspicion of listings whose call of this kind was answered; others stay."""
-    return [
-        replace(result, suspicion=_without(result.change.suspicion, kind))
-        if kind in result.change.suspicion
+        if result.applied is not None
         else result
         for result in pushed
     ]
@@ -183,14 +182,14 @@ def after_find(
                 f"{len(shown)} variants in the shop have the SKU {change.shop_sku}; rename all but"
                 " one, or import this part with its three ids"
             )
-            pushed.append(_refused(change, reason, now))
+            pushed.append(refused(change, reason, now))
         elif shown:
             pushed.append(_adopted(change, shown[0], shop))
         elif change.draft is not None:
-            pushed.append(replace(_unchanged(change), applied={}))
+            pushed.append(replace(unchanged(change), applied={}))
         else:
             reason = f"no variant in the shop has the SKU {change.shop_sku}; publish the part first"
-            pushed.append(_refused(change, reason, now))
+            pushed.append(refused(change, reason, now))
     return pushed
 
 
@@ -234,21 +233,6 @@ def summary(pushed: Sequence[Pushed]) -> str:
     )
 
 
-def refuse_all(push_batch: PushBatch, reason: str, now: datetime) -> list[Pushed]:
-    """Settle a call that the shop will never take: alone it is refused, else it is halved."""
-    if len(push_batch.changes) == 1:
-        # A drift check counts it as verified, and continues with the others.
-        return [
-            replace(
-                _refused(push_batch.changes[0], reason, now), is_verified=push_batch.is_drift_check
-            )
-        ]
-    return [
-        replace(result, retry_at=None)
-        for result in narrowed(push_batch, reason, now, shop_answers=False)
-    ]
-
-
 def _settle(
     change: Change,
     answers: Sequence[tuple[Write, WriteResult]],
@@ -270,51 +254,60 @@ def _settle(
         case WriteVerdict.STALE | WriteVerdict.UNSTOCKED:
             return _misjudged(change, worst.reason, now)
     is_unknown = worst.verdict is WriteVerdict.UNKNOWN
-    return replace(_refused(change, worst.reason, now), forgets_ids=is_unknown)
+    return replace(refused(change, worst.reason, now), forgets_ids=is_unknown)
 
 
 def _done(change: Change, writes: Sequence[Write], shop: Shop) -> Pushed:
     names = {gid: name for name, gid in (shop.locations or {}).items()}
     applied: dict[str, Any] = dict(change.applied or {})
-    status = None
+    status = policy = None
     for write in writes:
         if isinstance(write, StockWrite):
             quantities = applied.get("quantities") or {}
             applied["quantities"] = {**quantities, names[write.location]: write.quantity}
         elif isinstance(write, PriceWrite):
             applied |= _priced(write, change)
+            policy = InventoryPolicy.DENY if write.stops_overselling else None
+        elif isinstance(write, PublishWrite):
+            applied["channels"] = change.desired["channels"]
         elif isinstance(write, StatusWrite):
             applied["status"] = status = write.status
     after = confirmed(change, applied, shop)
     is_complete = after is change.desired
-    return Pushed(
+    pushed = Pushed(
         change=change,
         applied=after,
         status=status,
+        tracked=None if policy is None else True,
+        inventory_policy=policy,
         failures=0 if is_complete else change.failures,
         error="" if is_complete else change.error,
         events=(ListingEvent(kind="shopify_updated", old=change.applied, new=applied),),
     )
+    return _published(pushed)
 
 
 def _priced(write: PriceWrite, change: Change) -> dict[str, Any]:
     """Return the price facts that were written; what is desired may have moved on since."""
-    return {
+    facts = {
         "price": str(write.price),
-        "compare_at": None if write.compare_at is None else str(write.compare_at),
         "cost": str(write.cost),
         "currency": change.desired["currency"],
     }
+    if write.keeps_compare_at:
+        return facts
+    return {**facts, "compare_at": None if write.compare_at is None else str(write.compare_at)}
 
 
 def _adopted(change: Change, shown: Shown, shop: Shop) -> Pushed:
     """Store what the shop shows, including its ids."""
+    change = replace(change, tracked=shown.tracked)
     applied = as_applied(shown, change, shop)
     after = confirmed(change, applied, shop)
     events: tuple[ListingEvent, ...] = ()
     if change.draft is not None:
         new = {**applied, "shopify_product_id": shown.ids.product}
-        events = (ListingEvent(kind="product_published", new=new),)
+        events = (ListingEvent(kind="product_created", new=new),)
     elif change.ids != shown.ids:
         events = (ListingEvent(kind="ids_resolved", new={"shopify_variant_id": shown.ids.variant}),)
     elif after is change.desired and change.applied:
@@ -330,13 +323,16 @@ def _adopted(change: Change, shown: Shown, shop: Shop) -> Pushed:
         status=shown.status,
         former_status=shown.status if leaves_sale and is_first_look else None,
         variants_count=shown.variants_count,
+        shown=shown.as_json(shop),
+        tracked=shown.tracked,
+        inventory_policy=shown.inventory_policy,
         is_verified=True,
         failures=0 if after is change.desired else change.failures,
         error="" if after is change.desired else change.error,
-        staging=None if change.draft is None else "published",
+        staging=None if change.draft is None else "created",
         events=events,
     )
-    return _guarded(pushed, shown, shop)
+    return _guarded(_published(pushed), shown, shop)
 
 
 def _guarded(pushed: Pushed, shown: Shown, shop: Shop) -> Pushed:
@@ -352,8 +348,9 @@ def _guarded(pushed: Pushed, shown: Shown, shop: Shop) -> Pushed:
     kept = {
         "price": str(shown.price),
         "cost": None if shown.cost is None else str(shown.cost),
-        "compare_at": None if shown.compare_at is None else str(shown.compare_at),
     }
+    if "compare_at" in change.desired:
+        kept["compare_at"] = None if shown.compare_at is None else str(shown.compare_at)
     held = ListingEvent(kind="change_held", old=kept, new=change.desired, error=reason)
     return replace(
         pushed,
@@ -366,22 +363,32 @@ def _guarded(pushed: Pushed, shown: Shown, shop: Shop) -> Pushed:
 def _drift_checked(change: Change, shown: Shown, shop: Shop, *, repairs: bool) -> Pushed:
     applied, before = as_applied(shown, change, shop), change.applied or {}
     has, had = applied["quantities"], before.get("quantities") or {}
+    counts = shown.tracked or shop.stops_overselling
     # Stock at unmapped locations is the merchant's own. A mapped location where the part is not
     # stocked was added to the shop since, or the part was removed there by hand.
-    has_drifted = any(
-        money(applied, fact) != money(before, fact) for fact in PRICE_FACTS[:3]
-    ) or any(
-        has.get(name, 0) > had.get(name, 0)
-        or (quantity > 0 and name not in has and name in (shop.locations or {}))
-        for name, quantity in change.desired["quantities"].items()
+    has_drifted = (
+        any(money(applied, fact) != money(before, fact) for fact in owned_facts(change.desired))
+        or ("channels" in applied and bool(lacked(before, applied)))
+        or any(
+            has.get(name, 0) > had.get(name, 0)
+            or (quantity > 0 and name not in has and name in (shop.locations or {}))
+            for name, quantity in change.desired["quantities"].items()
+            if counts
+        )
+    )
+    checked = replace(
+        unchanged(change),
+        shown=shown.as_json(shop),
+        tracked=shown.tracked,
+        inventory_policy=shown.inventory_policy,
+        is_verified=True,
     )
     if not has_drifted:
-        return replace(_unchanged(change), is_verified=True)
+        return checked
     return replace(
-        _unchanged(change),
+        checked,
         applied=applied if repairs else None,
         status=shown.status,
-        is_verified=True,
         events=(ListingEvent(kind="drift_found", old=before, new=applied),),
     )
 
@@ -413,23 +420,20 @@ def _unclear(change: Change, now: datetime, *, is_alone: bool) -> Pushed:
     if not is_alone:
         return _again(change, "the search found too much")
     reason = f"too many SKUs in the shop look like {change.shop_sku}; import it with its three ids"
-    return _refused(change, reason, now)
+    return refused(change, reason, now)
 
 
-def _unchanged(change: Change) -> Pushed:
+def unchanged(change: Change) -> Pushed:
     """Keep the failures of a listing, and their reason."""
     return Pushed(change=change, failures=change.failures, error=change.error)
-
-
-def _without(suspicion: Mapping[str, int], kind: WriteKind) -> dict[str, int]:
-    return {name: size for name, size in suspicion.items() if name != kind}
 
 
 def _again(change: Change, reason: str) -> Pushed:
     return Pushed(change=change, failures=change.failures + 1, error=reason)
 
 
-def _refused(change: Change, reason: str, now: datetime) -> Pushed:
+def refused(change: Change, reason: str, now: datetime) -> Pushed:
+    """Settle a refusal: it waits, longer each time, and is reported with the reason."""
     failures = change.failures + 1
     return Pushed(
         change=change,

@@ -96,9 +96,12 @@ def roll_back(state: ReviewedListing, past: Mapping[str, Any] | None) -> Ruling:
     currency = past.get("currency") or state.desired["currency"]
     if Decimal(past["price"]) <= 0 or currency != state.desired["currency"]:
         return state.ruled(f"the shop asked {past['price']} {currency} then, no price for it now")
-    # A fact that the history does not know stays, but what was not crossed out then is not now.
-    facts = {name: past[name] for name in (*MONEY, "currency") if past.get(name) is not None}
-    new = {**state.desired, "compare_at": None, **facts}
+    # A fact that the history does not know stays, but what was not crossed out then is not now,
+    # unless the crossed-out price is the merchant's own.
+    owned = [name for name in (*MONEY, "currency") if name in state.desired]
+    facts = {name: past[name] for name in owned if past.get(name) is not None}
+    cleared = {"compare_at": None} if "compare_at" in state.desired else {}
+    new = {**state.desired, **cleared, **facts}
     if all(money(state.desired, name) == money(new, name) for name in MONEY):
         return state.ruled("shows that price already")
     return state.ruled("rolled back", new)

@@ -9,6 +9,8 @@ from headway.core.catalog.change_detection import Observed, Terms
 from headway.core.catalog.guard import Weighed
 from headway.core.catalog.listings import Quote
 
+TITLE_CHARS_MAX = 255
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staging:
@@ -45,7 +47,7 @@ def stage(
     return Staging(
         status="blocked" if reason else "normalized",
         reason=reason or "",
-        title=quote.name or quote.sku,
+        title=_title(quote, observed, terms),
         description=quote.description,
         vendor=quote.vendor,
         list_price=quote.list_price,
@@ -62,10 +64,18 @@ def stage(
     )
 
 
+def _title(quote: Quote, observed: Observed, terms: Terms) -> str:
+    """Return the product's title, which says how many pieces its price is for."""
+    title = quote.name or quote.sku
+    pieces = observed.minimum * terms.units.get(observed.unit, 1)
+    mark = f" (pack of {pieces:,})" if pieces > 1 else ""
+    return title[: TITLE_CHARS_MAX - len(mark)] + mark
+
+
 def _unmapped(quote: Quote, terms: Terms) -> str | None:
     """Return a message if there is stock, but only at unmapped locations; otherwise None."""
     places = sorted(place for place, quantity in quote.quantities.items() if quantity > 0)
-    if not places or any(place in terms.locations for place in places):
+    if not places or any(terms.place(place) for place in places):
         return None
     are = "is" if len(places) == 1 else "are"
     named = ", ".join(places)

@@ -28,18 +28,27 @@ class ProductStatus(StrEnum):
     UNLISTED = "UNLISTED"
 
 
+class InventoryPolicy(StrEnum):
+    """Whether customers can buy a variant when there is none left."""
+
+    DENY = "DENY"
+    CONTINUE = "CONTINUE"
+
+
 class WriteKind(StrEnum):
-    """What a call to the shop does; the first six write, and have an intent."""
+    """What a call to the shop does; the first seven write, and have an intent."""
 
     STOCK = "stock"
     ACTIVATE = "activate"
     PRICE = "price"
     STATUS = "status"
     CREATE = "create"
+    PUBLISH = "publish"
     BULK = "bulk"
     READ = "read"
     FIND = "find"
     LOCATIONS = "locations"
+    CHANNELS = "channels"
 
 
 class WriteVerdict(StrEnum):
@@ -54,17 +63,34 @@ class WriteVerdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shop:
-    """A seller's shop: its account, its locations (name to id), and the guard on its prices.
+class ShopDetails:
+    """What a shop reports of itself: its locations (name to id) and what it lets our app do.
 
-    Locations are None until they were read recently.
+    The access scopes are None if the shop did not list them.
+    """
+
+    locations: Mapping[str, Gid]
+    scopes: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shop:
+    """A seller's shop: its account, locations and channels (name to id), and its seller's terms.
+
+    Locations and channels are None until they were read recently. `stops_overselling` if variants
+    that sell at zero stock are changed, rather than reported.
+    In rehearsal a shop is read, never written.
     """
 
     id: str
     user_id: SellerId
     domain: str
     locations: Mapping[str, Gid] | None = None
+    channels: Mapping[str, Gid] | None = None
+    missing_scopes: tuple[str, ...] = ()
     guard_move: Decimal | None = None
+    stops_overselling: bool = False
+    is_in_rehearsal: bool = False
 
     @property
     def account(self) -> Account:
@@ -83,7 +109,10 @@ class Ids:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What a shop shows of one variant, as it was read; quantities by location id."""
+    """What a shop shows of one variant, as it was read; quantities by location id.
+
+    `channels` are those on which customers see it; None if that was not asked.
+    """
 
     ids: Ids
     sku: str
@@ -95,6 +124,35 @@ class Shown:
     variants_count: int
     quantities: Mapping[Gid, int]
     handle: str = ""
+    inventory_policy: InventoryPolicy = InventoryPolicy.DENY
+    channels: frozenset[Gid] | None = None
+
+    @property
+    def sells_at_zero(self) -> bool:
+        """True if customers can buy it when there is none left."""
+        return not self.tracked or self.inventory_policy is InventoryPolicy.CONTINUE
+
+    def as_json(self, shop: Shop) -> dict[str, Any]:
+        """Return the form that is stored beside the applied state: as the shop shows it."""
+        names = {gid: name for name, gid in (shop.locations or {}).items()}
+        return {
+            "price": str(self.price),
+            "compare_at": None if self.compare_at is None else str(self.compare_at),
+            "cost": None if self.cost is None else str(self.cost),
+            "tracked": self.tracked,
+            "inventory_policy": self.inventory_policy.value,
+            "status": self.status.value,
+            "variants_count": self.variants_count,
+            "quantities": {names.get(gid, gid): count for gid, count in self.quantities.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShopChannels:
+    """The sales channels of a shop, name to id, and the scopes that publishing still needs."""
+
+    ids: Mapping[str, Gid] = field(default_factory=dict)
+    missing_scopes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +168,11 @@ class StockWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceWrite:
-    """Price, compare-at price and cost of one variant; its stock is tracked from then on."""
+    """Price and cost of one variant, and what else of it is ours.
+
+    The crossed-out price stays as it is if `keeps_compare_at`. With `stops_overselling` the stock
+    is tracked, and nothing is sold at zero, from then on.
+    """
 
     sku: Sku
     product: Gid
@@ -118,6 +180,8 @@ class PriceWrite:
     price: Decimal
     compare_at: Decimal | None
     cost: Decimal
+    keeps_compare_at: bool = False
+    stops_overselling: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,9 +207,20 @@ class Creation:
     compare_at: Decimal | None
     cost: Decimal
     quantities: Mapping[Gid, int]
+    # The channels on which its visibility is read in the same call.
+    channels: Sequence[Gid] = ()
 
 
-Write = StockWrite | PriceWrite | StatusWrite | Creation
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishWrite:
+    """Sales channels on which a product is published."""
+
+    sku: Sku
+    product: Gid
+    channels: Sequence[Gid]
+
+
+Write = StockWrite | PriceWrite | StatusWrite | Creation | PublishWrite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +269,8 @@ class Change:
     """A listing whose shop differs, or may differ, from what is desired.
 
     `is_first` until any write was confirmed: its price in the shop is not yet ours. A `rival` is
-    another part that already has its shop SKU. `suspicion` holds, for each kind of call that failed
+    another part that already has its shop SKU. `is_created` until it was visible on its channels
+    for the first time. `suspicion` holds, for each kind of call that failed
     as a whole with it, how many listings such a call may hold; 0 or less if it has failed alone.
     """
 
@@ -208,10 +284,13 @@ class Change:
     status: ProductStatus | None = None
     former_status: ProductStatus | None = None
     variants_count: int | None = None
+    tracked: bool | None = None
     failures: int = 0
     error: str = ""
     suspicion: Mapping[str, int] = field(default_factory=dict)
     draft: Draft | None = None
+    shown: Mapping[str, Any] | None = None
+    is_created: bool = False
     is_first: bool = False
     rival: Sku | None = None
 
@@ -314,6 +393,9 @@ class Pushed:
     status: ProductStatus | None = None
     former_status: ProductStatus | None = None
     variants_count: int | None = None
+    shown: Mapping[str, Any] | None = None
+    tracked: bool | None = None
+    inventory_policy: InventoryPolicy | None = None
     is_verified: bool = False
     retry_at: datetime | None = None
     failures: int = 0

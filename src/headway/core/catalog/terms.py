@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from headway.core.catalog.channels import read_names
 from headway.errors import InvalidError
 
 Term = Decimal | str | None
@@ -25,13 +26,22 @@ def _between(least: int, most: int, *, is_open: bool = False) -> tuple[Callable[
     return fits, f"must be a number {'above' if is_open else 'from'} {least} to {most}"
 
 
+def _are_channels(value: object) -> bool:
+    try:
+        return isinstance(value, str) and len(read_names(value)) >= 0
+    except InvalidError:
+        return False
+
+
 # What a seller may choose, in the order of the columns: as the settings, so with their bounds.
 TERMS = {
     "price_basis": _one_of("list", "net"),
     "markup": _between(-1, 100, is_open=True),
     "rounding": _one_of("cent", "whole", "99"),
     "margin_min": _between(-1, 100, is_open=True),
-    "compare_at": _one_of("none", "list"),
+    "compare_at": _one_of("keep", "clear", "list"),
+    "channels": (_are_channels, "must be sales channels such as Online Store, Point of Sale"),
+    "oversell": _one_of("keep", "deny"),
     "guard_move": _between(0, 10**6),
     "guard_share": _between(0, 1),
 }

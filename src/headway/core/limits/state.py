@@ -134,13 +134,15 @@ def shift(resource: Resource, state: LimitState, jump_us: int, now_us: int) -> L
     """
     calls = []
     for call in state.calls:
+        begun_us = max(call.begun_at_us, min(call.begun_at_us + jump_us, now_us))
+        shifted = replace(call, begun_at_us=begun_us)
         if call.arrived_us is None:
             latest_us = now_us + call.lease_until_us - call.begun_at_us
             until_us = max(call.lease_until_us, min(call.lease_until_us + jump_us, latest_us))
-            calls.append(replace(call, lease_until_us=until_us))
+            calls.append(replace(shifted, lease_until_us=until_us))
         else:
             arrived_us = max(call.arrived_us, min(call.arrived_us + jump_us, now_us))
-            calls.append(replace(call, arrived_us=arrived_us))
+            calls.append(replace(shifted, arrived_us=arrived_us))
     buckets = tuple(
         replace(meter, at_us=max(meter.at_us, min(meter.at_us + jump_us, now_us)))
         for meter in state.buckets

@@ -139,6 +139,47 @@ def removals_held(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
 
 
 @alert_rule(
+    "Parts are in a shop, but not on the sales channels on which they should be for sale.",
+    Severity.WARNING,
+    link="/accounts",
+    measures={"unpublished": lambda metrics: sum(shop.count for shop in metrics.unpublished)},
+)
+def unpublished(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
+    """Yield the shops where parts cannot be published; their prices and stock go on."""
+    for shop in metrics.unpublished:
+        parts = "1 part" if shop.count == 1 else f"{shop.count:,} parts"
+        yield Finding(
+            seller=shop.seller,
+            subject=f"{shop.seller} {shop.name}",
+            count=shop.count,
+            sentence=f"{parts} of {shop.seller} cannot be bought in {shop.name}: {shop.reason}.",
+        )
+
+
+@alert_rule(
+    "Customers can buy parts in a shop when there are none left.",
+    Severity.WARNING,
+    link="/accounts",
+    measures={"oversold": lambda metrics: sum(shop.count for shop in metrics.oversold)},
+)
+def oversell(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
+    """Yield the shops that sell at zero stock, or do not track it."""
+    for shop in metrics.oversold:
+        parts = "1 part" if shop.count == 1 else f"{shop.count:,} parts"
+        yield Finding(
+            seller=shop.seller,
+            subject=f"{shop.seller} {shop.name}",
+            count=shop.count,
+            sentence=(
+                f"{shop.name} sells {parts} of {shop.seller} at zero stock"
+                f" ({', '.join(shop.examples)}): it does not track their stock, or continues"
+                f" selling. Change that in the shop, or let Headway:"
+                f" headway terms {shop.seller} --oversell deny."
+            ),
+        )
+
+
+@alert_rule(
     "A platform's day is used up, or it asked us to wait.",
     Severity.WARNING,
     link="/accounts",

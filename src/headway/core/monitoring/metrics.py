@@ -103,6 +103,35 @@ class RemovalMetric:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LocationMetric:
+    """A location of a supplier with stock that is neither mapped nor left out on purpose."""
+
+    supplier: SupplierName
+    name: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisibilityMetric:
+    """Parts of a shop that customers do not see where they should, and the first reason."""
+
+    seller: SellerId
+    name: str
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OversellMetric:
+    """Parts of a shop that customers can buy when there are none left, and the first few."""
+
+    seller: SellerId
+    name: str
+    count: int
+    examples: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HourMetric:
     """The last hour of all supplier queues: calls, reads, and what was left over.
 
@@ -159,6 +188,9 @@ class AlertMetrics:
     connections: Sequence[ConnectionMetric] = ()
     dead_jobs: int = 0
     held_removals: Sequence[RemovalMetric] = ()
+    unknown_locations: Sequence[LocationMetric] = ()
+    unpublished: Sequence[VisibilityMetric] = ()
+    oversold: Sequence[OversellMetric] = ()
     quotas: Sequence[QuotaMetric] = ()
     tokens: Sequence[TokenMetric] = ()
     ticked_at: datetime | None = None

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
+from headway.core.catalog.listings import MAIN
 from headway.core.monitoring.alerts import (
     HOUR,
     MINUTE,
@@ -176,6 +177,28 @@ def paused(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
             subject=" ".join(filter(None, (pause.kind, pause.seller, pause.sku, pause.supplier))),
             sentence=(
                 f"{_paused_work(pause)} is paused by {pause.actor or 'somebody'} {end}{reason}."
+            ),
+        )
+
+
+@alert_rule(
+    "A supplier has stock at a location whose name nobody has mapped.",
+    Severity.WARNING,
+    link="/changes",
+    fires_after=timedelta(0),
+    measures={"unknown_locations": lambda metrics: len(metrics.unknown_locations)},
+)
+def unknown_location(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
+    """Yield every location that is neither mapped nor left out."""
+    for location in metrics.unknown_locations:
+        of = "" if location.supplier == MAIN else f" of the supplier {location.supplier}"
+        yield Finding(
+            subject=f"{location.supplier} {location.name}",
+            since=location.since,
+            sentence=(
+                f"The location {location.name}{of} is not known. Its stock is not sold, and parts"
+                " that may have moved there are held. Map it in HEADWAY_LOCATIONS, or leave it out"
+                " with HEADWAY_LOCATIONS_UNSOLD."
             ),
         )
 

@@ -46,6 +46,7 @@ class Throughput:
 
     calls_per_min: float = 2.0
     gap_s: float = 30.0
+    day_limit: int | None = None
     seats: int = 10
     response_s: float = 1.0
     budget_share: float = 1.0
@@ -56,12 +57,14 @@ class Throughput:
         cycle_s = max(
             self.gap_s + self.response_s, (MINUTE_S + self.response_s) / self.calls_per_min
         )
-        return DAY_S / cycle_s
+        fitting = DAY_S / cycle_s
+        return fitting if self.day_limit is None else min(fitting, self.day_limit)
 
     @property
     def limit_per_day(self) -> float:
         """The calls that the supplier would count to."""
-        return self.calls_per_min * DAY_MIN
+        counted = self.calls_per_min * DAY_MIN
+        return counted if self.day_limit is None else min(counted, self.day_limit)
 
     @property
     def price_calls_per_day(self) -> float:

@@ -153,7 +153,7 @@ BINS = tuple(n * HOUR for n in (1, 3, 6, 12, 24, 48, 96, 192))
 class Recency:
     """How much more often a listing changes that changed lately, by time since that change.
 
-    `hits` counts the changes found, `hits_expected` those that the rates had foretold. What comes
+    `hits` counts the changes found, `hits_expected` those that the rates had predicted. What comes
     after the bins belongs to `families`.
     """
 

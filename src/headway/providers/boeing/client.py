@@ -18,6 +18,7 @@ import httpx
 from headway.clock import Clock, fresh_id
 from headway.core.catalog.listings import AuthStep, LimitKey, MakeDue, Reply, Sku
 from headway.errors import ConfigError, ProviderError, UnauthorizedError, UnreadableError
+from headway.providers.boeing.api import BoeingApi
 from headway.providers.boeing.limits import limit_key_of
 from headway.providers.boeing.replies import PROVIDER, parse_reply
 from headway.providers.http import HttpResponse, build_client, check_status, exchange
@@ -26,11 +27,6 @@ from headway.providers.vault import Vault
 
 # Statuses after which both tokens are fetched again.
 REFUSED = frozenset({401, 403})
-OAUTH_PATH = "/oauth2/v2.0/token"
-PART_TOKEN_PATH = "/boeing-part-price-availability/token/v1/oauth"  # noqa: S105 - an address
-PRICE_PATH = "/boeing-part-price-availability/price-availability/v1/wtoken"
-OAUTH_SCOPE = "api://helixapis.com/.default"
-PART_TOKEN_HEADER = "x-part-access-token"  # noqa: S105 - a header's name
 
 EARLY = timedelta(seconds=60)
 LIFE_S_DEFAULT = 3600
@@ -70,6 +66,7 @@ class BoeingSupplier:
         token_store: TokenStore,
         vault: Vault,
         clock: Clock,
+        api: BoeingApi,
         timeout_s: float = 30,
         seats: int = 10,
         transport: httpx.BaseTransport | None = None,
@@ -83,9 +80,10 @@ class BoeingSupplier:
         self._clock = clock
         self._timeout_s = timeout_s
         self._seats = seats
+        self._api = api
         self._client = build_client(url, clock=clock, timeout_s=timeout_s, transport=transport)
         # Worked out once: to join it takes as long as all the rest of a request.
-        self._price_url = self._client.build_request("POST", PRICE_PATH).url
+        self._price_url = self._client.build_request("POST", api.paths["price"]).url
         self._tokens: Mapping[str, _Token] = {}
 
     def __repr__(self) -> str:
@@ -153,37 +151,42 @@ class BoeingSupplier:
         request = self._client.build_request(
             "POST",
             self._price_url,
-            headers={"Authorization": f"Bearer {oauth}", "x-boeing-parts-authorization": part},
-            json={"showNoStock": True, "showLocation": True, "productCodes": list(skus)},
+            headers={"Authorization": f"Bearer {oauth}", self._api.headers["part_token"]: part},
+            json=self._api.price_request(skus),
         )
         answer = self._exchange(request, hide=(oauth, part))
         self._check(answer, used, shows_body=True)
-        return parse_reply(answer.body, skus)
+        return parse_reply(answer.body, skus, self._api.form)
 
     def _fetch_oauth_token(self) -> tuple[str, float]:
         form = {
             "client_id": self._access.client_id,
             "client_secret": self._access.client_secret,
-            "scope": OAUTH_SCOPE,
+            "scope": self._api.scope,
             "grant_type": "client_credentials",
         }
-        answer = self._exchange(self._client.build_request("POST", OAUTH_PATH, data=form))
+        answer = self._exchange(
+            self._client.build_request("POST", self._api.paths["oauth"], data=form)
+        )
         self._check(answer, {}, shows_body=False)
         body = _json_object(answer)
         return _token_text(body.get("access_token")), _life_s(body)
 
     def _fetch_part_token(self) -> tuple[str, float]:
         oauth = self._tokens[AuthStep.OAUTH]
+        names = self._api.headers
         headers = [
             (b"Authorization", b"Bearer " + oauth.text.encode()),
-            (b"x-username", self._access.username.encode()),
-            (b"x-password", self._access.password.encode()),
+            (names["username"].encode(), self._access.username.encode()),
+            (names["password"].encode(), self._access.password.encode()),
         ]
-        answer = self._exchange(self._client.build_request("GET", PART_TOKEN_PATH, headers=headers))
+        path = self._api.paths["part_token"]
+        answer = self._exchange(self._client.build_request("GET", path, headers=headers))
         self._check(answer, {AuthStep.OAUTH: oauth}, shows_body=False)
         body = _json_object(answer)
-        text = answer.headers.get(PART_TOKEN_HEADER)
-        fallback = body.get(PART_TOKEN_HEADER) or body.get("access_token")
+        name = names["part_token_reply"]
+        text = answer.headers.get(name)
+        fallback = body.get(name) or body.get("access_token")
         return _token_text(text or fallback), _life_s(body)
 
     def _exchange(self, request: httpx.Request, *, hide: Sequence[str] = ()) -> HttpResponse:
@@ -257,7 +260,7 @@ def check_access(
     for name in ("client_id", "client_secret", "username", "password"):
         value = getattr(access, name)
         if not value or value != value.strip() or not value.isprintable():
-            raise ConfigError(f"{called(name)} is empty or holds spaces or line ends; set it anew")
+            raise ConfigError(f"{called(name)} is empty or holds spaces or line ends; set it again")
 
 
 def _json_object(answer: HttpResponse) -> dict[str, Any]:

@@ -1,20 +1,23 @@
-"""Boeing's limit: a few calls a minute for each credential."""
+"""Boeing's limit for each credential: a few calls a minute, and a ceiling a day if there is one."""
 
 from typing import Protocol
 
 from headway.core.catalog.listings import LimitKey
+from headway.core.limits.rules import Quota
 from headway.core.limits.transitions import Resource, Window
 
 MINUTE_S = 60.0
+HOUR_S, DAY_S = 3600.0, 86_400.0
 # Longer than connecting and writing may take, so a call in flight has arrived by then or failed.
 JITTER_S = 2.5
 
 
 class RateSettings(Protocol):
-    """The settings of the limit: calls a minute, and the shortest time between two calls."""
+    """The settings of the limit: calls a minute and a day, and the shortest time between two."""
 
     rate_limit: int
     rate_gap_s: float
+    boeing_day_limit: int | None
 
 
 def limit_key_of(client_id: str) -> LimitKey:
@@ -31,4 +34,8 @@ def supplier_resource(settings: RateSettings, limit_key: LimitKey) -> Resource:
         jitter_s=JITTER_S,
         anchor="finish",
     )
-    return Resource(key=limit_key, rules=(window,))
+    if settings.boeing_day_limit is None:
+        return Resource(key=limit_key, rules=(window,))
+    # Not a window: a new limiter, which knows no calls, would wait for a whole day.
+    day = Quota(limit=settings.boeing_day_limit, span_s=DAY_S, bucket_s=HOUR_S)
+    return Resource(key=limit_key, rules=(window, day))

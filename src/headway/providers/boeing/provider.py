@@ -9,6 +9,7 @@ from pydantic import SecretStr
 from headway.core.catalog.listings import MAIN, LimitKey
 from headway.core.limits.transitions import Resource
 from headway.errors import ConfigError
+from headway.providers.boeing.api import ApiSettings, api_of
 from headway.providers.boeing.client import EARLY, BoeingAccess, BoeingSupplier, check_access
 from headway.providers.boeing.limits import RateSettings, limit_key_of, supplier_resource
 from headway.providers.provider import (
@@ -24,7 +25,7 @@ from headway.providers.provider import (
 SECRETS = ("client_secret", "password")
 
 
-class BoeingSettings(RateSettings, Protocol):
+class BoeingSettings(ApiSettings, RateSettings, Protocol):
     """The settings that Boeing's clients read."""
 
     boeing_url: str
@@ -105,6 +106,7 @@ def _open(
         entry.url or settings.boeing_url,
         _access(entry, read_secrets()),
         seats=settings.batch_size,
+        api=api_of(settings),
         **context.client_arguments(timeout_s=settings.boeing_timeout_s),
         renewed=None if entry.name == MAIN else lambda: _access(entry, read_secrets()),
     )

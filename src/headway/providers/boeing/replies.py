@@ -1,35 +1,40 @@
 """Read a price reply for each requested SKU; pure, and prepared for any bytes.
 
 A reply that is malformed as a whole raises UnreadableError. A malformed line makes only its own SKU
-faulty. Zero is how this supplier writes "no price".
+faulty. Zero is how this supplier writes "no price". A line that can be read but not believed is
+quoted with its doubts.
 """
 
-import contextlib
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, NoReturn
 
 from pydantic import PlainValidator
 
 from headway.core.catalog.listings import Quote, Reply, Sku
+from headway.providers.boeing.doubts import (
+    error_text,
+    find_contradictions,
+    read_currency,
+    stock_claims,
+)
 from headway.providers.excerpt import excerpt
 from headway.providers.reply_fields import (
     AMOUNT_MAX,
-    CamelModel,
+    ReplyModel,
     plain_line,
-    read_number,
     read_price,
     read_quantity,
 )
 from headway.providers.reply_rows import reason_of, unreadable
 
 PROVIDER = "boeing"
-CURRENCY = re.compile(r"\s*([A-Za-z]{3})\s*")
 NAME_CHARS_MAX = 200
 TITLE_CHARS_MAX = 255
+UNIT_CHARS_MAX = 20
 # What is kept of a line in the supplier's own words is bounded, whatever it sends.
 RAW_CHARS_MAX = 5000
 RAW_ITEMS_MAX = 100
@@ -47,37 +52,83 @@ def _location(value: object) -> str:
     return value.strip()
 
 
-class BoeingStock(CamelModel):
+class BoeingStock(ReplyModel):
     """The stock of a part at a location."""
 
     location: Annotated[str, PlainValidator(_location)]
-    avail_quantity: Annotated[int, PlainValidator(read_quantity)]
+    available: Annotated[int, PlainValidator(read_quantity)]
 
 
-class BoeingLine(CamelModel):
-    """A line of the reply; texts of another type are empty."""
+class BoeingLine(ReplyModel):
+    """A line of the reply under our own names; texts of another type are empty."""
 
-    list_price: Annotated[Decimal | None, PlainValidator(read_price)] = None
-    net_price: Annotated[Decimal | None, PlainValidator(read_price)] = None
+    list_price: Any = None
+    net_price: Any = None
+    line_currency: Any = None
     quantity: Any = None
     in_stock: Any = None
-    location_availabilities: list[BoeingStock] | None = None
+    locations: list[BoeingStock] | None = None
     name: Any = None
     description: Any = None
-    supplier_name: Any = None
+    vendor: Any = None
+    unit: Any = None
+    minimum: Any = None
+    error: Any = None
+    status: Any = None
+    superseded_by: Any = None
+    part_number: Any = None
 
 
-def parse_reply(body: bytes, skus: Sequence[Sku]) -> Reply:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyForm:
+    """How replies are written: the names of fields, and the currency of a reply that names none.
+
+    Several names of a field are separated by `|`; the first that a line has counts.
+    """
+
+    fields: Mapping[str, str]
+    currency: str
+    _names: Mapping[str, Sequence[str]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Split the names once."""
+        names = {name: text.split("|") for name, text in self.fields.items()}
+        object.__setattr__(self, "_names", names)
+
+    @property
+    def known(self) -> frozenset[str]:
+        """Return every name that a line may have and we read."""
+        return frozenset(name for names in self._names.values() for name in names)
+
+    def find(self, row: object, name: str) -> Any:  # noqa: ANN401 - JSON
+        """Return the value of a field; None if the row has none."""
+        if not isinstance(row, dict):
+            return None
+        values = (row.get(key) for key in self._names[name])
+        return next((value for value in values if value is not None), None)
+
+    def line(self, row: Line) -> BoeingLine:
+        """Read a line; raises ValueError."""
+        places = self.find(row, "locations")
+        if isinstance(places, list):
+            names = ("location", "available")
+            places = [{name: self.find(place, name) for name in names} for place in places]
+        values = {name: self.find(row, name) for name in BoeingLine.model_fields}
+        return BoeingLine.model_validate({**values, "locations": places})
+
+
+def parse_reply(body: bytes, skus: Sequence[Sku], form: ReplyForm) -> Reply:
     """Sort the requested SKUs into quoted, missing, faulty and unclear; raises UnreadableError."""
     document = _document(body)
-    code, lines = document.get("currency"), document.get("lineItems")
-    match = CURRENCY.fullmatch(code) if isinstance(code, str) else None
-    if match is None:
+    code, lines = form.find(document, "currency") or form.currency, form.find(document, "lines")
+    currency = read_currency(code)
+    if currency is None:
         _unreadable("no currency", body)
     if not isinstance(lines, list):
-        _unreadable("no list of lineItems", body)
-    currency = match.group(1).upper()
-    lines_by_sku, has_nameless = _match(lines, skus)
+        _unreadable(f"no list of {form.fields['lines']}", body)
+    # A reply that names no currency leaves it to its lines.
+    named = currency if form.find(document, "currency") else None
+    lines_by_sku, has_nameless = _match(lines, skus, form)
     quotes: dict[Sku, Quote] = {}
     faulty: dict[Sku, str] = {}
     missing: set[Sku] = set()
@@ -85,15 +136,23 @@ def parse_reply(body: bytes, skus: Sequence[Sku]) -> Reply:
     for sku in skus:
         if sku in lines_by_sku:
             try:
-                quotes[sku] = _one_quote(sku, lines_by_sku[sku], currency)
+                rows = [form.line(row) for row in lines_by_sku[sku]]
+                quotes[sku] = _one_quote(sku, rows, named, currency)
             except ValueError as error:
                 faulty[sku] = reason_of(error)
         elif has_nameless:  # it may well have been this SKU's line, so it is not missing
             unclear[sku] = "the reply holds a line without a part number"
         else:
             missing.add(sku)
-    raw = _RawLines({sku: lines_by_sku[sku][0] for sku in quotes})
-    return Reply(quotes=quotes, missing=frozenset(missing), faulty=faulty, unclear=unclear, raw=raw)
+    raw = _RawLines({sku: lines_by_sku[sku][0] for sku in lines_by_sku})
+    return Reply(
+        quotes=quotes,
+        missing=frozenset(missing),
+        faulty=faulty,
+        unclear=unclear,
+        raw=raw,
+        known_fields=form.known,
+    )
 
 
 class _RawLines(Mapping[Sku, Mapping[str, Any]]):
@@ -131,7 +190,9 @@ def _unreadable(reason: str, body: bytes) -> NoReturn:
     unreadable(PROVIDER, f"{reason}: {excerpt(body) or 'an empty body'}")
 
 
-def _match(lines: Iterable[Any], skus: Sequence[Sku]) -> tuple[dict[Sku, list[Line]], bool]:
+def _match(
+    lines: Iterable[Any], skus: Sequence[Sku], form: ReplyForm
+) -> tuple[dict[Sku, list[Line]], bool]:
     """Find each SKU's lines: by the part number first, by the product code if that finds none."""
     keys = {sku: sku.strip().casefold() for sku in skus}
     names = set(keys.values())
@@ -139,8 +200,8 @@ def _match(lines: Iterable[Any], skus: Sequence[Sku]) -> tuple[dict[Sku, list[Li
     by_code: dict[str, list[Line]] = defaultdict(list)
     has_nameless = False
     for line in lines:
-        part = _name(line, "aviallPartNumber")
-        code = _name(line, "productCode")
+        part = _name(form.find(line, "part_number"))
+        code = _name(form.find(line, "product_code"))
         has_nameless |= not part and not code
         if part in names:
             by_part[part].append(line)
@@ -150,57 +211,68 @@ def _match(lines: Iterable[Any], skus: Sequence[Sku]) -> tuple[dict[Sku, list[Li
     return {sku: held for sku, held in lines_by_sku.items() if held}, has_nameless
 
 
-def _name(line: object, key: str) -> str:
-    value = line.get(key) if isinstance(line, dict) else None
+def _name(value: object) -> str:
     return value.strip().casefold() if isinstance(value, str) else ""
 
 
-def _one_quote(sku: Sku, lines: Sequence[Line], currency: str) -> Quote:
-    first, *others = [_quote(sku, line, currency) for line in lines]
+def _one_quote(sku: Sku, rows: Sequence[BoeingLine], named: str | None, currency: str) -> Quote:
+    first, *others = [_quote(sku, row, named, currency) for row in rows]
     if any(other != first for other in others):
         raise ValueError("two different lines")
     return first
 
 
-def _quote(sku: Sku, line: Line, currency: str) -> Quote:
-    if error := line.get("error"):
-        message = excerpt(str(error)[:1000].encode(errors="replace"))
+def _quote(sku: Sku, row: BoeingLine, named: str | None, currency: str) -> Quote:
+    quantities = _quantities(row)
+    list_price, net_price = (_price(value) for value in (row.list_price, row.net_price))
+    if not list_price and not net_price and (message := error_text(row.error)):
         raise ValueError(f"the supplier says: {message}")
-    row = BoeingLine.model_validate(line)
+    minimum = _minimum(row.minimum)
     return Quote(
         sku=sku,
-        list_price=row.list_price,
-        net_price=row.net_price,
-        currency=currency,
-        quantities=_quantities(row),
+        list_price=list_price,
+        net_price=net_price,
+        currency=read_currency(row.line_currency) or currency,
+        quantities=quantities,
+        unit=plain_line(row.unit, UNIT_CHARS_MAX).upper(),
+        minimum=minimum or 1,
+        doubts=tuple(find_contradictions(sku, row, quantities, named)),
         name=plain_line(row.name, TITLE_CHARS_MAX),
         description=plain_line(row.description, RAW_CHARS_MAX),
-        vendor=plain_line(row.supplier_name, TITLE_CHARS_MAX),
+        vendor=plain_line(row.vendor, TITLE_CHARS_MAX),
     )
 
 
+def _price(value: object) -> Decimal | None:
+    """Return a price; one that cannot be meant is none, and its quote is held."""
+    try:
+        return read_price(value)
+    except ValueError:
+        return None
+
+
+def _minimum(value: object) -> int:
+    """Return the least number of units that is sold; anything else than a number is no minimum."""
+    try:
+        return read_quantity(value)
+    except ValueError:
+        return 1
+
+
 def _quantities(row: BoeingLine) -> dict[str, int]:
-    places = row.location_availabilities
+    places = row.locations
     if not places:
         # An empty list must not contradict the rest of the line; a missing one must agree with it.
-        claims = _stock_claims(row)
+        claims = stock_claims(row)
         if True in claims or (places is None and not claims):
             raise ValueError("stock without a location")
         return {}
     quantities: dict[str, int] = {}
     for place in places:
-        quantities[place.location] = quantities.get(place.location, 0) + place.avail_quantity
+        quantities[place.location] = quantities.get(place.location, 0) + place.available
     if sum(quantities.values()) > AMOUNT_MAX:
         raise ValueError("absurd quantity")
     return dict(sorted(quantities.items()))
-
-
-def _stock_claims(row: BoeingLine) -> set[bool]:
-    """Return the stock claims of the line outside its locations: some, none, both or nothing."""
-    claims = {row.in_stock} if isinstance(row.in_stock, bool) else set()
-    with contextlib.suppress(ValueError):
-        claims.add(read_number(row.quantity) > 0)
-    return claims
 
 
 def _raw_fields(fields: Mapping[str, Any], depth: int) -> dict[str, Any]:

@@ -162,7 +162,7 @@ class EtsyPlatform:
     def _read_payments(self, links: Sequence[Sequence[str]]) -> Page:
         ids = dict.fromkeys(payment_id for _, payment_id in links)
         answer = self._get("/payments", {"payment_ids": ",".join(ids)})
-        if answer.status == httpx.codes.NOT_FOUND:
+        if answer.status == httpx.codes.NOT_FOUND and len(ids) == 1:
             return Page()
         check_status(answer, provider=PROVIDER, shows_body=True)
         return replies.read_payments(answer.body, links)

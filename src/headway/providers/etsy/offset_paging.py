@@ -10,6 +10,7 @@ from typing import Any
 
 from headway.core.accounts.narrowing import grown, page_size, skipped_rows
 from headway.core.accounts.pagination import Page
+from headway.core.accounts.unreadable_rows import after_rows
 
 PAGE_ROWS = 100
 # Sizes of a page, each a divisor of the one before: what fails is asked for in smaller ones.
@@ -33,7 +34,7 @@ def place_of(run: Mapping[str, Any]) -> Mapping[str, int]:
 
 def taken(run: Mapping[str, Any], page: Page) -> tuple[int, dict[str, Any]]:
     """Return the size that a page was asked for in, and the run after it."""
-    return page_size(run, PAGE_SIZES), grown(run, PAGE_SIZES, len(page.ids))
+    return page_size(run, PAGE_SIZES), after_rows(grown(run, PAGE_SIZES, len(page.ids)), page)
 
 
 def has_more(page: Page, offset: int, size: int = PAGE_ROWS) -> bool:

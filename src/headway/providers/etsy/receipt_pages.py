@@ -2,20 +2,23 @@
 
 Not by offset over rows that shift: each page begins at the newest second that the one before
 showed, so a row can only move ahead of the walk. Only rows of one same second go by offset, and all
-rows if Etsy ignores the order that was asked for, which shows if the stamps of a page fall. Etsy
+rows if Etsy ignores the order that was asked for, which shows if the stamps of a page fall. A row
+that is known to fail divides the list: it is read up to the second before that row, and then from
+there on, where that row is the first. Etsy
 does not always move `last_modified` when an order is cancelled, refunded or gets a ship date; so
 what is recent is read again every day, whatever its stamp, and what stays open longer, every week.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 from headway.core.accounts.jobs import DataKind
-from headway.core.accounts.narrowing import ListWalk, due_ids, named_read
+from headway.core.accounts.narrowing import NARROW, ListWalk, Narrowed, due_ids, named_read
 from headway.core.accounts.pagination import RUN, Cursor, Page, PageRequest, PageStep, begun_since
+from headway.core.accounts.unreadable_rows import KNOWN, LIST, close_list, known_row, open_list
 from headway.providers.etsy.offset_paging import (
     PAGE_SIZES,
     has_more,
@@ -29,6 +32,7 @@ from headway.providers.etsy.offset_paging import (
 
 UPDATED, CREATED = "updated", "created"
 MINIMUM = {UPDATED: "min_last_modified", CREATED: "min_created"}
+MAXIMUM = {UPDATED: "max_last_modified", CREATED: "max_created"}
 # Etsy takes no instant before this one; it is older than Etsy.
 OLDEST_S = 946_684_800
 DAY_S = 86_400
@@ -73,7 +77,7 @@ class ReceiptsWalk(ListWalk):
             is_due = now_s - lasting["rewalked_s"] >= self.recent_every_s
             phases = [UPDATED, CREATED] if is_due else [UPDATED]
         run = {"wanted": due_ids(cursor, wanted, now), "began_s": now_s, "phases": phases}
-        return {**lasting, RUN: {**run, **self._begin_phase(lasting, phases[0], now_s)}}
+        return self._begin_phase({**lasting, RUN: run})
 
     def ask(self, cursor: Cursor) -> PageRequest:
         """Return the request for a wanted receipt, or for the next page."""
@@ -87,6 +91,8 @@ class ReceiptsWalk(ListWalk):
             "sort_order": "asc",
             **place_of(run),
         }
+        if run.get("ends"):
+            values[MAXIMUM[sort_on]] = run["ends"][0]
         return PageRequest(what="receipts", values=values)
 
     def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
@@ -94,44 +100,89 @@ class ReceiptsWalk(ListWalk):
         run = cursor[RUN]
         if run["wanted"]:
             return PageStep(cursor=named_read(cursor), is_progress=False)
-        if probed := self.probed(cursor, page):
-            return probed
-        size, run = taken(run, page)
+        cursor, step = self.looked(cursor, page, now)
+        if step is not None:
+            return step
+        size, run = taken(cursor[RUN], page)
+        cursor, run = _without_list({**cursor, RUN: run})
         newest_s = max([run["newest_s"], *map(seconds, page.stamps)])
         is_unsorted = run.get("is_unsorted", False) or _falls(page)
         run = {**run, "newest_s": newest_s, "is_unsorted": is_unsorted}
         if is_torn(run["tail"], page.ids if is_unsorted else _staying(page, run["from_s"])):
             moved = {**run, **step_back(run["offset"], run["tail"])}
         elif not has_more(page, run["offset"], size):
-            return self._end_phase({**cursor, RUN: run}, seconds(now))
+            return self._end_window({**cursor, RUN: run}, now)
         else:
             moved = {**run, **_follow(run, page)}
         return PageStep(cursor={**cursor, RUN: moved})
 
-    def _begin_phase(self, lasting: Cursor, phase: str, began_s: int) -> Mapping[str, Any]:
+    def narrow(
+        self, cursor: Cursor, reason: str, now: datetime, *, is_repeated: bool
+    ) -> Narrowed | None:
+        """Ask for less; a row that fails is remembered by the second of the row before it."""
+        narrowed = ListWalk.narrow(self, cursor, reason, now, is_repeated=is_repeated)
+        former = cursor[RUN]
+        is_found = narrowed is not None and narrowed.unreadable and LIST not in former
+        if not is_found or former["wanted"] or former["is_unsorted"]:
+            return narrowed
+        assert narrowed is not None, "a row was found"
+        name = f"{former['phases'][0]}/{former['newest_s']}"
+        before = former[NARROW]["before"]
+        row = known_row(at=0, before=before, total=None, now=now)
+        known = {**cursor.get(KNOWN, {}), name: [row]}
+        return replace(narrowed, cursor={**narrowed.cursor, KNOWN: known})
+
+    def _begin_phase(self, cursor: Cursor) -> dict[str, Any]:
+        """Return the cursor at the start of a phase, without known rows that are older."""
+        run, (phase, *_) = cursor[RUN], cursor[RUN]["phases"]
         if self.is_backfill:
             from_s = OLDEST_S
         elif phase == UPDATED:
-            from_s = lasting["seen_s"] - self.overlap_s
+            from_s = cursor["seen_s"] - self.overlap_s
         else:
-            from_s = began_s - self.recent_s
+            from_s = run["began_s"] - self.recent_s
         from_s = max(from_s, OLDEST_S)
+        places = {name: name.split("/") for name in cursor.get(KNOWN, {})}
+        old = {name for name, (of, at_s) in places.items() if of == phase and int(at_s) < from_s}
+        known = {name: rows for name, rows in cursor.get(KNOWN, {}).items() if name not in old}
+        ends = sorted(int(places[name][1]) for name in known if places[name][0] == phase)
         fresh = {"from_s": from_s, "newest_s": from_s, "is_unsorted": False}
-        return {**fresh, "offset": 0, "tail": []}
+        begun = {**run, **fresh, "offset": 0, "tail": [], "ends": ends}
+        lasting = {name: value for name, value in cursor.items() if name != KNOWN}
+        return {**lasting, **({KNOWN: known} if known else {}), RUN: begun}
 
-    def _end_phase(self, cursor: Cursor, now_s: int) -> PageStep:
+    def _end_window(self, cursor: Cursor, now: datetime) -> PageStep:
+        """Go on behind the second before a known row, which is the first row there; or end."""
+        run = cursor[RUN]
+        if not run["ends"]:
+            return self._end_phase(cursor, now)
+        after_s, *ends = run["ends"]
+        moved = {**run, "from_s": after_s + 1, "offset": 0, "tail": [], "ends": ends}
+        moved = open_list(cursor, moved, f"{run['phases'][0]}/{after_s}", now)
+        return PageStep(cursor={**cursor, RUN: moved})
+
+    def _end_phase(self, cursor: Cursor, now: datetime) -> PageStep:
         run = cursor[RUN]
         lasting = {key: value for key, value in cursor.items() if key != RUN}
         phase, *left = run["phases"]
         if phase == UPDATED:
             # A stamp from the future would hide all that changes until then.
-            lasting["seen_s"] = max(lasting["seen_s"], min(run["newest_s"], now_s))
+            lasting["seen_s"] = max(lasting["seen_s"], min(run["newest_s"], seconds(now)))
         elif not self.is_backfill:
             lasting["rewalked_s"] = run["began_s"]
         if not left:
             return PageStep(cursor=lasting, is_done=True)
-        begun = self._begin_phase(lasting, left[0], run["began_s"])
-        return PageStep(cursor={**lasting, RUN: {**run, "phases": left, **begun}})
+        begun = self._begin_phase({**lasting, RUN: {**run, "phases": left}})
+        return PageStep(cursor=begun)
+
+
+def _without_list(cursor: Cursor) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return cursor and run after the page behind a known row: its list ends there."""
+    run = cursor[RUN]
+    if LIST not in run:
+        return dict(cursor), dict(run)
+    left = {name: value for name, value in run.items() if name not in {LIST, KNOWN}}
+    return close_list(cursor), left
 
 
 def _staying(page: Page, second: int) -> Sequence[str]:

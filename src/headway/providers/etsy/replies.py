@@ -1,7 +1,7 @@
 """Read Etsy's replies into warehouse records; a malformed row is set aside.
 
 Money comes as an amount and a divisor, or in a ledger as minor units, and is kept exact. Etsy
-reports neither when an order was canceled nor when a parcel arrived. A refund has no id: its
+reports neither when an order was canceled nor when a shipment arrived. A refund has no id: its
 second, and its place among those of that second, identify it. A buyer's data is from the newest
 order.
 """
@@ -64,8 +64,8 @@ PROVIDER = "etsy"
 AMOUNT_MAX = 10**15
 # Currencies whose minor unit is not a hundredth.
 EXPONENTS = {"JPY": 0, "KRW": 0, "VND": 0, "CLP": 0, "ISK": 0, "KWD": 3, "BHD": 3, "TND": 3}
-# Nothing more happens to these. A parcel may be lost or refunded for a while after it was sent; an
-# order that nobody ships in half a year never will be.
+# Nothing more happens to these. A shipment may be lost or refunded for a while after it was sent;
+# an order that nobody ships in half a year never will be.
 CLOSED = frozenset({"canceled", "fully refunded"})
 SHIPPED_OPEN, UNSHIPPED_OPEN = timedelta(days=30), timedelta(days=180)
 CREATED = AliasChoices("created_timestamp", "create_timestamp")
@@ -119,7 +119,7 @@ class EtsyTransaction(ReplyModel):
 
 
 class EtsyShipment(ReplyModel):
-    """A parcel of a receipt; it may not have an id yet."""
+    """A shipment of a receipt; it may not have an id yet."""
 
     receipt_shipping_id: OptionalNumberId = None
     carrier_name: EtsyText = ""
@@ -379,7 +379,7 @@ def _line_item(row: EtsyTransaction) -> LineItem:
 
 
 def _shipment(row: EtsyShipment, place: int) -> Shipment:
-    """Return a parcel; one that has no id yet is named by its place."""
+    """Return a shipment; one that has no id yet is named by its place."""
     return Shipment(
         external_id=row.receipt_shipping_id or f"n{place}",
         status="shipped",

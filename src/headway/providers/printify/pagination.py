@@ -31,6 +31,14 @@ from headway.core.accounts.pagination import (
     begun_since,
 )
 from headway.core.accounts.removals import is_complete, with_rows
+from headway.core.accounts.unreadable_rows import (
+    KNOWN,
+    after_rows,
+    close_list,
+    is_behind_last,
+    open_list,
+    skipped,
+)
 
 # Sizes of a page, each a divisor of the one before: what fails is asked for in smaller ones.
 ORDER_SIZES, PRODUCT_SIZES = (10, 5, 1), (50, 25, 5, 1)
@@ -51,13 +59,13 @@ def paginator_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
 
 def _ask_page(run: Mapping[str, Any], what: str, sizes: Sequence[int]) -> PageRequest:
     """Return the request for the rows from the run's offset, which is a multiple of the size."""
-    size = page_size(run, sizes)
+    size = page_size(run, sizes, is_aligned=True)
     number = (run["offset"] + skipped_rows(run)) // size + 1
     return PageRequest(what=what, values={"page": number, "limit": size})
 
 
 def _go_on(
-    run: Mapping[str, Any], page: Page, sizes: Sequence[int]
+    run: Mapping[str, Any], page: Page, sizes: Sequence[int], now: datetime
 ) -> tuple[dict[str, Any], bool, bool]:
     """Return the run after a page of its list, whether it joined the earlier ones, and is last.
 
@@ -65,11 +73,14 @@ def _go_on(
     out: then nothing is known to have been removed meanwhile.
     """
     total = run["total"] if page.total is None else page.total
-    size, offset, fallen = page_size(run, sizes), run["offset"], max(0, run["total"] - total)
+    size, offset = page_size(run, sizes, is_aligned=True), run["offset"]
+    fallen = max(0, run["total"] - total)
     is_joined = fallen == 0 or offset == 0
     offset = offset + size if is_joined else max(0, offset - -(-fallen // size) * size)
-    moved = grown({**run, "offset": offset, "total": total}, sizes, size, offset)
-    return moved, is_joined, is_joined and page.next is None
+    moved = skipped({**after_rows(run, page), "offset": offset, "total": total}, now)
+    moved = grown(moved, sizes, size, moved["offset"])
+    is_end = page.next is None or is_behind_last(moved, page.total)
+    return moved, is_joined, is_joined and is_end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +102,8 @@ class NewOrders(ListWalk):
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:
         """Begin a run, or go on with the one under way; `wanted` orders come first."""
         boundary = cursor.get("boundary") or (begun_since(cursor, now) - FIRST_REACH).isoformat()
-        run = cursor.get(RUN) or {"offset": 0, "total": 0, "newest": boundary, "wanted": []}
+        fresh: dict[str, Any] = {"offset": 0, "total": 0, "newest": boundary, "wanted": []}
+        run = cursor.get(RUN) or open_list(cursor, fresh, "orders", now)
         names = list(dict.fromkeys([*due_ids(cursor, wanted, now), *run["wanted"]]))
         return {**cursor, "boundary": boundary, RUN: {**run, "wanted": names}}
 
@@ -107,17 +119,20 @@ class NewOrders(ListWalk):
         run = cursor[RUN]
         if run["wanted"]:
             return PageStep(cursor=named_read(cursor), is_progress=False)
-        if probed := self.probed(cursor, page):
-            return probed
-        moved, is_joined, is_end = _go_on(run, page, ORDER_SIZES)
+        cursor, step = self.looked(cursor, page, now)
+        if step is not None:
+            return step
+        run = cursor[RUN]
+        moved, is_joined, is_end = _go_on(run, page, ORDER_SIZES, now)
         if run["offset"] == 0:
             # A stamp from the future would hide newer orders until then.
             stamps = [min(stamp, now) for stamp in page.stamps]
             moved["newest"] = max([_instant(run["newest"]), *stamps]).isoformat()
         is_below = bool(page.stamps) and page.stamps[-1] < _instant(cursor["boundary"]) - OVERLAP
         if is_end or (is_joined and is_below):
-            aside = {ASIDE: cursor[ASIDE]} if ASIDE in cursor else {}
-            return PageStep(cursor={"boundary": moved["newest"], **aside}, is_done=True)
+            closed = close_list({**cursor, RUN: moved})
+            lasting = {name: closed[name] for name in (ASIDE, KNOWN) if name in closed}
+            return PageStep(cursor={"boundary": moved["newest"], **lasting}, is_done=True)
         return PageStep(cursor={**cursor, RUN: moved})
 
 
@@ -136,11 +151,12 @@ class History(ListWalk):
         """Return the request for the next page."""
         return _ask_page(cursor[RUN], "orders", ORDER_SIZES)
 
-    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - as the port has it
+    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
         """Take a page; after the last one history is whole."""
-        if probed := self.probed(cursor, page):
-            return probed
-        moved, _, is_end = _go_on(cursor[RUN], page, ORDER_SIZES)
+        cursor, step = self.looked(cursor, page, now)
+        if step is not None:
+            return step
+        moved, _, is_end = _go_on(cursor[RUN], page, ORDER_SIZES, now)
         return PageStep(cursor={} if is_end else {**cursor, RUN: moved}, is_done=is_end)
 
 
@@ -157,24 +173,28 @@ class PrintifyListings(ListWalk):
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:  # noqa: ARG002 - all are read
         """Begin at the first page, or go on where the last claim stopped."""
         fresh = {"offset": 0, "total": 0, "begun_at": now.isoformat(), "is_clear": True}
-        return {**cursor, RUN: cursor.get(RUN) or {**fresh, "tally": {}}}
+        run = cursor.get(RUN) or open_list(cursor, {**fresh, "tally": {}}, "products", now)
+        return {**cursor, RUN: run}
 
     def ask(self, cursor: Cursor) -> PageRequest:
         """Return the request for the next page."""
         return _ask_page(cursor[RUN], "products", PRODUCT_SIZES)
 
-    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - as the port has it
+    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
         """Take a page; after the last one it is known whether all were read."""
-        if probed := self.probed(cursor, page):
-            return probed
-        moved, _, is_end = _go_on(cursor[RUN], page, PRODUCT_SIZES)
+        cursor, step = self.looked(cursor, page, now)
+        if step is not None:
+            return step
+        moved, _, is_end = _go_on(cursor[RUN], page, PRODUCT_SIZES, now)
         moved["is_clear"] = moved["is_clear"] and not page.records.unreadable
         moved["tally"] = with_rows(moved["tally"], page.ids, page.total)
         if not is_end:
             return PageStep(cursor={**cursor, RUN: moved})
         is_whole = moved["is_clear"] and is_complete(moved["tally"])
         gone_since = _instant(moved["begun_at"]) if is_whole else None
-        return PageStep(cursor={}, is_done=True, gone_since=gone_since)
+        closed = close_list({**cursor, RUN: moved})
+        lasting = {name: closed[name] for name in (KNOWN,) if name in closed}
+        return PageStep(cursor=lasting, is_done=True, gone_since=gone_since)
 
 
 def _instant(text: str) -> datetime:

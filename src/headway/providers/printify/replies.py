@@ -1,18 +1,20 @@
 """Read Printify's replies into warehouse records; a malformed row is set aside.
 
-Money is whole US cents. An order's total and the prices of its lines are retail, what the buyer was
-asked; shipping and tax are what Printify charges the seller. Lines and parcels have no ids of their
-own, nor have buyers: see `_line_items`, `_shipments` and `_customer`.
+Money is whole cents, of US dollars unless an order names its currency. An order's total and the
+prices of its lines are retail, what the buyer was asked; shipping and tax are what Printify charges
+the seller. Lines and shipments have no ids of their own, nor have buyers: see `_line_items`,
+`_shipments` and `_customer`.
 """
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, AliasPath, Field, TypeAdapter
+from pydantic import AfterValidator, AliasPath, Field, PlainValidator, TypeAdapter
 
 from headway.core.accounts.pagination import Page
 from headway.core.accounts.warehouse import (
@@ -43,9 +45,12 @@ from headway.providers.reply_rows import (
 )
 
 PROVIDER = "printify"
+# Printify bills in US dollars; an order that names another currency is believed.
 CURRENCY = "USD"
-# Nothing happens to these any more. A fulfilled order is closed once all its parcels are delivered,
-# or DELIVERY_DAYS after it was fulfilled: not every carrier reports. Any other status is open.
+CURRENCY_CODE = re.compile(r"[A-Z]{3}")
+# Nothing happens to these any more. A fulfilled order is closed once all its shipments are
+# delivered, or DELIVERY_DAYS after it was fulfilled: not every carrier reports. Any other status
+# is open.
 CANCELED, SPELLINGS = "canceled", {"cancelled": "canceled"}
 CLOSED = frozenset({CANCELED, "unfulfillable"})
 FULFILLED = "fulfilled"
@@ -58,6 +63,11 @@ N = TypeVar("N", Customer, ShopListing)
 
 def _one_spelling(status: str) -> str:
     return SPELLINGS.get(status, status)
+
+
+def _currency(value: object) -> str:
+    is_code = isinstance(value, str) and CURRENCY_CODE.fullmatch(value)
+    return str(value) if is_code else CURRENCY
 
 
 def _at(part: str, name: str, default: str | None = "") -> Any:  # noqa: ANN401 - a field
@@ -93,6 +103,7 @@ class PrintifyOrder(ReplyModel):
     status: Annotated[Identifier, AfterValidator(_one_spelling)]
     created_at: UtcInstant
     fulfilled_at: LenientInstant = None
+    currency: Annotated[str, PlainValidator(_currency)] = CURRENCY
     total_price: Cents
     total_shipping: Cents | None = None
     total_tax: Cents | None = None
@@ -251,13 +262,13 @@ def _order(fields: Any, now: datetime) -> tuple[Order, Customer | None]:  # noqa
         number=row.shop_order_label or row.shop_order_id,
         status=row.status,
         is_open=_is_open(row, shipments, now),
-        currency=CURRENCY,
+        currency=row.currency,
         total=row.total_price,
         shipping=row.total_shipping,
         tax=row.total_tax,
         customer_id=customer.external_id if customer else None,
         placed_at=row.created_at,
-        line_items=_line_items(row.line_items),
+        line_items=_line_items(row.line_items, row.currency),
         shipments=shipments,
     )
     return order, customer
@@ -286,7 +297,7 @@ def _listings(fields: Any) -> tuple[ShopListing, ...]:  # noqa: ANN401 - JSON
     )
 
 
-def _line_items(rows: Sequence[PrintifyLine]) -> tuple[LineItem, ...]:
+def _line_items(rows: Sequence[PrintifyLine], currency: str) -> tuple[LineItem, ...]:
     """Name a line by product and variant, and the second of the same kind by its number too."""
     lines: dict[str, LineItem] = {}
     for row in rows:
@@ -300,7 +311,7 @@ def _line_items(rows: Sequence[PrintifyLine]) -> tuple[LineItem, ...]:
             external_id=external_id,
             quantity=row.quantity,
             price=price,
-            currency=CURRENCY,
+            currency=currency,
             sku=row.sku,
             title=row.title,
             listing_id=None if None in ids else name,
@@ -309,7 +320,7 @@ def _line_items(rows: Sequence[PrintifyLine]) -> tuple[LineItem, ...]:
 
 
 def _shipments(rows: Sequence[PrintifyShipment]) -> tuple[Shipment, ...]:
-    """Name a parcel by carrier and number; one without a number by the carrier alone."""
+    """Name a shipment by carrier and number; one without a number by the carrier alone."""
     shipments: dict[str, Shipment] = {}
     for row in rows:
         external_id = _free_name(f"{row.carrier}:{row.number}", shipments)

@@ -5,7 +5,7 @@ A reply from another API version is rejected, since its fields may have another 
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NoReturn
@@ -27,6 +27,7 @@ from headway.errors import (
 from headway.providers.excerpt import excerpt
 from headway.providers.http import HttpResponse, build_client, check_status, exchange
 from headway.providers.shopify import replies
+from headway.providers.shopify.api_version import DEFAULT_VERSION
 from headway.providers.shopify.limits import shop_limit_key
 from headway.providers.shopify.queries import Document
 from headway.providers.shopify.replies import PROVIDER, ShopReply
@@ -37,6 +38,7 @@ from headway.providers.tokens import (
     GRANT_ENDED,
     REFRESH,
     AccountTokens,
+    AppClient,
     Token,
     TokenGrant,
     check_grant,
@@ -46,12 +48,15 @@ from headway.providers.tokens import (
 )
 from headway.providers.vault import Vault
 
-VERSION = "2026-04"
-PATH = f"/admin/api/{VERSION}/graphql.json"
 TOKEN_PATH = "/admin/oauth/access_token"  # noqa: S105 - an address
 TOKEN_HEADER = "X-Shopify-Access-Token"  # noqa: S105 - a header's name
 VERSION_HEADER = "X-Shopify-API-Version"
 CONNECT = "connect the shop again with `headway connect`"
+# A token that was entered without a refresh token has an unknown lifetime.
+EXPIRED = (
+    "this token has expired or was revoked; connect with client id and secret"
+    " (`headway connect SHOP --seller SELLER --client-id ID`), or with a new token"
+)
 # Statuses that mean a whole shop is closed to us for now; its owner must act.
 CLOSED = {
     402: "is frozen until its bill is paid; settle it in Shopify",
@@ -68,16 +73,36 @@ WHO = "query { shop { name myshopifyDomain } }"
 APP_ERRORS = frozenset(
     {"invalid_request", "application_cannot_be_found", "invalid_client", "unauthorized_client"}
 )
+# Codes of a token request for a shop's own app, and what its owner has to do.
+WRONG_CLIENT = (
+    "Shopify refuses the app's client id or secret; copy both from the app's settings in the Dev"
+    f" Dashboard and {CONNECT}"
+)
+OWN_APP_ERRORS = {
+    **dict.fromkeys(APP_ERRORS, WRONG_CLIENT),
+    "app_not_installed": "the app is not installed in this shop; install it from the Dev Dashboard",
+    "shop_not_permitted": (
+        "the app and the shop belong to different organizations, so its client id and secret do"
+        " not work there; make the app in the shop's own organization, or use the link of"
+        " `headway connect SHOP --link`"
+    ),
+}
 # Without this header Shopify answers errors of OAuth with a page.
 JSON_ONLY = {"Accept": "application/json"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShopAccess:
-    """The app's credentials; a custom app, with a token that never expires, needs neither."""
+    """The app's credentials, which a shop's own app does not need, and the API version."""
 
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
+    version: str = DEFAULT_VERSION
+
+    @property
+    def path(self) -> str:
+        """Where the API of this version is."""
+        return f"/admin/api/{self.version}/graphql.json"
 
 
 class ShopApi:
@@ -152,7 +177,7 @@ class ShopApi:
         """Ask at the new address which shop it is; store it if it is ours, and raise MovedError."""
         client = self.client(str(base))
         request = client.build_request(
-            "POST", PATH, headers={TOKEN_HEADER: token.text}, json={"query": WHO}
+            "POST", self._access.path, headers={TOKEN_HEADER: token.text}, json={"query": WHO}
         )
         answer = self.exchange(client, request, hide=(token.text,))
         check_grant(answer, provider=PROVIDER)
@@ -188,7 +213,7 @@ class ShopApi:
             )
         request = self._shop.build_request(
             "POST",
-            PATH,
+            self._access.path,
             headers={TOKEN_HEADER: token.text},
             json={"query": document.text, "variables": document.variables},
         )
@@ -229,19 +254,20 @@ class ShopApi:
         if answer.status == httpx.codes.UNAUTHORIZED and answer.document is not None:
             if self._tokens.refuse(token):
                 raise replaced(PROVIDER)
-            helps = "another is fetched" if self._tokens.can_refresh else CONNECT
-            text = f"{self._domain} refuses the access token; {helps}"
+            helps = "; another is fetched" if self._tokens.can_refresh else f": {EXPIRED}"
+            text = f"{self._domain} refuses the access token{helps}"
             raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
         self._check_open(answer, detail=excerpt(answer.body))
         check_status(answer, provider=PROVIDER, shows_body=True)
 
     def _check_version(self, answer: HttpResponse) -> None:
-        """Raise if the shop fell forward to a version that headway has never read."""
+        """Raise if the shop fell forward to another version: support of ours has ended."""
         version = answer.headers.get(VERSION_HEADER, "")
-        if version != VERSION:
+        if version != self._access.version:
             spoken = f"version {excerpt(version.encode())}" if version else "no version"
             raise UnreadableError(
-                f"{self._domain} answered in {spoken} of its API, not {VERSION}; upgrade headway",
+                f"{self._domain} answered in {spoken} of its API, not {self._access.version};"
+                " upgrade headway, or see HEADWAY_SHOPIFY_API_VERSION",
                 provider=PROVIDER,
             )
 
@@ -256,6 +282,9 @@ class ShopApi:
             raise TransientError(text + shop_detail, provider=PROVIDER, status=answer.status)
 
     def _fetch_grant(self, base: httpx.URL) -> TokenGrant:
+        own_app = self._tokens.client
+        if own_app is not None:
+            return self._fetch_own(base, own_app)
         refresh = self._tokens.find(REFRESH)
         assert refresh is not None, "a refresh needs a refresh token"
         if not self._access.client_id or not self._access.client_secret:
@@ -270,15 +299,34 @@ class ShopApi:
             "grant_type": "refresh_token",
             "refresh_token": refresh.text,
         }
-        client = self.client(str(base))
-        request = client.build_request("POST", TOKEN_PATH, data=form, headers=JSON_ONLY)
-        answer = self.exchange(client, request)
+        answer = self._request_token(base, form)
         if grant_error(answer) == GRANT_ENDED:
             text = f"{self._domain} no longer lets us in; {CONNECT}"
             raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
         if grant_error(answer) in APP_ERRORS:
             text = "shopify refuses HEADWAY_SHOPIFY_CLIENT_ID or its secret; check both"
             raise AppRefusedError(text, provider=PROVIDER, status=answer.status)
+        return self._read_grant(answer)
+
+    def _fetch_own(self, base: httpx.URL, own_app: AppClient) -> TokenGrant:
+        """Ask for an access token of the shop's own app; each lives about a day."""
+        form = {
+            "client_id": own_app.client_id,
+            "client_secret": own_app.client_secret,
+            "grant_type": "client_credentials",
+        }
+        answer = self._request_token(base, form)
+        if why := OWN_APP_ERRORS.get(grant_error(answer)):
+            text = f"{self._domain}: {why}"
+            raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
+        return self._read_grant(answer)
+
+    def _request_token(self, base: httpx.URL, form: Mapping[str, str]) -> HttpResponse:
+        client = self.client(str(base))
+        request = client.build_request("POST", TOKEN_PATH, data=form, headers=JSON_ONLY)
+        return self.exchange(client, request, hide=(form["client_secret"],))
+
+    def _read_grant(self, answer: HttpResponse) -> TokenGrant:
         self._check_open(answer)
         check_grant(answer, provider=PROVIDER)
         return read_grant(answer.body, self._clock.now(), provider=PROVIDER)

@@ -10,13 +10,13 @@ from datetime import datetime
 from typing import Any
 
 from headway.core.accounts.narrowing import (
-    NAMED_FAILURES_MAX,
     NARROW,
     PROBES_MAX,
     Conclusion,
     Narrowed,
     after_failure,
     after_probe,
+    has_named_failures,
     is_probe,
     narrow_named,
     page_size,
@@ -97,7 +97,7 @@ def narrow_rows(cursor: Cursor, noun: str, reason: str, now: datetime) -> Narrow
     run, kind = cursor[RUN], KINDS[noun]
     if run["wanted"]:
         return narrow_named(cursor, kind, reason, now, sizes=NAMED_SIZES[noun])
-    if not run["cut"] or run.get("named_failures", 0) >= NAMED_FAILURES_MAX:
+    if not run["cut"] or has_named_failures(run):
         return None
     [own, _], *others = run["cut"]
     return narrow_named({**cursor, RUN: {**run, "wanted": [own], "cut": others}}, kind, reason, now)

@@ -15,7 +15,8 @@ from headway.core.limits.transitions import Resource
 from headway.errors import ConfigError, NotFoundError
 from headway.providers.http import HttpResponse, build_client, check_status, exchange
 from headway.providers.oauth import AuthorizedShop
-from headway.providers.shopify.api import PATH, WHO, shop_address
+from headway.providers.shopify.access_scopes import scope_names
+from headway.providers.shopify.api import WHO, shop_address
 from headway.providers.shopify.oauth_requests import consent_url, exchange_code
 from headway.providers.shopify.replies import PROVIDER, read_shop
 from headway.providers.shopify.storefront import ShopAccess, shop_limit_key, shop_resource
@@ -47,7 +48,7 @@ class ShopifyOAuth:
         return consent_url(
             shop,
             client_id=self.access.client_id,
-            scopes=self.scopes.split(","),
+            scopes=scope_names(self.scopes),
             redirect_uri=redirect_uri,
             state=state,
             url=self.url_template,
@@ -92,7 +93,7 @@ class ShopifyOAuth:
         ) as client:
             request = client.build_request(
                 "POST",
-                PATH,
+                self.access.path,
                 json={"query": WHO},
                 headers={"X-Shopify-Access-Token": bearer},
             )

@@ -12,7 +12,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headway.core.accounts.jobs import DataKind
-from headway.core.accounts.narrowing import ASIDE, Narrowed, due_ids, grown, named_read
+from headway.core.accounts.narrowing import (
+    ASIDE,
+    NAMED,
+    Narrowed,
+    due_ids,
+    grown,
+    named_read,
+    named_size,
+)
 from headway.core.accounts.pagination import (
     RUN,
     Cursor,
@@ -299,7 +307,7 @@ def _with_ids(run: Mapping[str, Any], ids: Sequence[str]) -> dict[str, Any]:
 
 def _ask_by_name(noun: str, run: Mapping[str, Any]) -> PageRequest | None:
     if run["wanted"]:
-        ids = run["wanted"][: _named_size(noun, run)]
+        ids = run["wanted"][: named_size(run, NAMED_SIZES[noun])]
         return PageRequest(what=f"{noun}_by_id", values={"ids": ids})
     if run["cut"]:
         external_id, after = run["cut"][0]
@@ -326,23 +334,18 @@ def _take_above(what: str, run: Mapping[str, Any], page: Page) -> dict[str, Any]
     return {**moved, "above": page.next}
 
 
-def _named_size(noun: str, run: Mapping[str, Any]) -> int:
-    size: int = run.get("named_size", NAMED_SIZES[noun][0])
-    return size
-
-
 def _take_named(noun: str, cursor: Cursor, page: Page) -> dict[str, Any]:
     """Return the cursor after rows by name: those that did not fit wait for a call of their own."""
     run = cursor[RUN]
     if run["wanted"]:
-        read = named_read(cursor, _named_size(noun, run))
+        read = named_read(cursor, NAMED_SIZES[noun])
         return {**read, RUN: {**read[RUN], "cut": _queue(read, page)}}
     [external_id, _], *others = run["cut"]
     if page.next is not None:
         others = [[external_id, page.next], *others]
     elif page.cut:  # it changed while it was read, and is read again
         others = [*others, [external_id, None]]
-    moved = {name: value for name, value in run.items() if name != "named_failures"}
+    moved = {name: value for name, value in run.items() if name != NAMED}
     return {**cursor, RUN: {**moved, "cut": others}}
 
 

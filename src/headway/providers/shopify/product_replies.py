@@ -14,6 +14,7 @@ from headway.core.catalog.storefront import (
     FoundVariants,
     Gid,
     Ids,
+    InventoryPolicy,
     ProductStatus,
     Shown,
     WriteResult,
@@ -31,8 +32,13 @@ from headway.providers.reply_fields import (
     read_amount,
 )
 from headway.providers.reply_rows import read_model
+from headway.providers.shopify.queries import name_channels
 from headway.providers.shopify.replies import PROVIDER, ShopReply, share, unreadable
-from headway.providers.shopify.reply_models import ShopifyList, ShopifyPageInfo
+from headway.providers.shopify.reply_models import (
+    ShopifyInstallation,
+    ShopifyList,
+    ShopifyPageInfo,
+)
 
 GID_CHARS_MAX = 200
 
@@ -94,6 +100,8 @@ class ShownVariant(CamelModel):
     sku: ExactText | None = None
     price: Amount
     compare_at_price: Amount | None = None
+    inventory_policy: InventoryPolicy
+    product: dict[str, object]
     product_id: LongId = _at("product", "id")
     handle: ExactText = _at("product", "handle")
     status: ProductStatus = _at("product", "status")
@@ -106,9 +114,8 @@ class ShownVariant(CamelModel):
         "inventoryItem", "inventoryLevels", "pageInfo", default=None
     )
 
-    @property
-    def shown(self) -> Shown:
-        """The variant with the stock levels in the reply."""
+    def shown(self, channels: Sequence[Gid] = ()) -> Shown:
+        """Return the variant with its stock levels, and its visibility on these channels."""
         return Shown(
             ids=Ids(product=self.product_id, variant=self.id, item=self.item_id),
             sku=self.sku or "",
@@ -120,6 +127,8 @@ class ShownVariant(CamelModel):
             variants_count=self.variants_count,
             quantities={level.location_id: level.available for level in self.levels},
             handle=self.handle,
+            inventory_policy=self.inventory_policy,
+            channels=read_visible(self.product, channels) if channels else None,
         )
 
 
@@ -148,6 +157,15 @@ def read_locations(reply: ShopReply) -> dict[str, Gid]:
     }
 
 
+def read_scopes(reply: ShopReply) -> tuple[str, ...] | None:
+    """Return the access scopes that the shop granted; None if it does not list them."""
+    try:
+        installation = ShopifyInstallation.model_validate(reply.data.get("currentAppInstallation"))
+    except ValueError:
+        return None
+    return tuple(sorted({scope.handle for scope in installation.access_scopes}))
+
+
 def check_currency(reply: ShopReply, currency: str | None) -> None:
     """Raise an error if the shop has another currency than ours; a person must act."""
     shop = reply.data.get("shop")
@@ -160,13 +178,15 @@ def check_currency(reply: ShopReply, currency: str | None) -> None:
         )
 
 
-def read_found(reply: ShopReply, requested: Sequence[str]) -> FoundVariants:
+def read_found(
+    reply: ShopReply, requested: Sequence[str], channels: Sequence[Gid] = ()
+) -> FoundVariants:
     """Return the variants that have exactly one of these SKUs, by search or by their handle."""
     page = read_model(PROVIDER, ShopifyList, reply.whole("productVariants"))
     variants: dict[str, list[Shown]] = {}
     for node in [*page.nodes, *_by_handle(reply, len(requested))]:
         if isinstance(node, dict) and node.get("sku") in requested:
-            variant, known = _read_variant(node), variants.setdefault(node["sku"], [])
+            variant, known = _read_variant(node, channels), variants.setdefault(node["sku"], [])
             if variant.ids not in [other.ids for other in known]:
                 known.append(variant)
     missed = frozenset(requested) - variants.keys()
@@ -184,13 +204,15 @@ def _by_handle(reply: ShopReply, count: int) -> Iterator[object]:
         yield from nodes if isinstance(nodes, list) else ()
 
 
-def read_nodes(reply: ShopReply, requested: Sequence[Gid]) -> list[Shown | None]:
+def read_nodes(
+    reply: ShopReply, requested: Sequence[Gid], channels: Sequence[Gid] = ()
+) -> list[Shown | None]:
     """Return each requested variant as the shop shows it."""
     nodes = reply.whole("nodes")
     if not isinstance(nodes, list) or len(nodes) != len(requested):
         unreadable("another number of nodes than was asked for")
     # An id of something else than a variant comes back without any field.
-    shown = [None if node in (None, {}) else _read_variant(node) for node in nodes]
+    shown = [None if node in (None, {}) else _read_variant(node, channels) for node in nodes]
     if any(
         variant and variant.ids.variant != gid
         for variant, gid in zip(shown, requested, strict=True)
@@ -199,20 +221,29 @@ def read_nodes(reply: ShopReply, requested: Sequence[Gid]) -> list[Shown | None]
     return shown
 
 
-def _read_variant(node: object) -> Shown:
+def _read_variant(node: object, channels: Sequence[Gid]) -> Shown:
     """Read one of several variants; raises PermanentError, since reading again would not help."""
     try:
         variant = read_model(PROVIDER, ShownVariant, node)
+        shown = variant.shown(channels)
     except UnreadableError as error:
         raise PermanentError(str(error), provider=PROVIDER) from None
     if read_model(PROVIDER, ShopifyPageInfo, variant.levels_page).has_next_page:
         unreadable("an item stocked at more locations than we know; the locations were changed")
-    return variant.shown
+    return shown
+
+
+def read_visible(fields: object, channels: Sequence[Gid]) -> frozenset[Gid]:
+    """Return the channels on which a product is visible; raises UnreadableError."""
+    flags = fields if isinstance(fields, dict) else {}
+    if not all(isinstance(flags.get(name), bool) for name in name_channels(channels)):
+        unreadable("no visibility on a sales channel")
+    return frozenset(channel for name, channel in name_channels(channels).items() if flags[name])
 
 
 def read_shown(node: object) -> Shown:
     """Read one variant with the stock levels in the reply; raises UnreadableError."""
-    return read_model(PROVIDER, ShownVariant, node).shown
+    return read_model(PROVIDER, ShownVariant, node).shown()
 
 
 def read_activated(reply: ShopReply, quantity: int) -> WriteResult:
@@ -226,10 +257,10 @@ def read_activated(reply: ShopReply, quantity: int) -> WriteResult:
     return WriteResult(verdict=WriteVerdict.DONE)
 
 
-def read_created(reply: ShopReply) -> WriteResult:
+def read_created(reply: ShopReply, channels: Sequence[Gid] = ()) -> WriteResult:
     """Read the answer to a creation, with what was made."""
     faults = reply.faults_of("productSet")
     if faults:
         return share(faults, 1)[0]
     product = read_model(PROVIDER, CreatedProduct, reply.payload("productSet").get("product"))
-    return WriteResult(verdict=WriteVerdict.DONE, shown=product.variants[0].shown)
+    return WriteResult(verdict=WriteVerdict.DONE, shown=product.variants[0].shown(channels))

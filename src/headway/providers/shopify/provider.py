@@ -1,6 +1,7 @@
 """The record of Shopify: the storefront, and a platform, under one limit for each shop."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Protocol
 
 from pydantic import SecretStr
@@ -10,6 +11,7 @@ from headway.core.catalog.listings import LimitKey
 from headway.core.catalog.storefront import Shop
 from headway.core.limits.transitions import Resource
 from headway.errors import ConfigError
+from headway.providers.access_scopes import AccessScope
 from headway.providers.provider import (
     ConsentRole,
     KeyedLimit,
@@ -20,7 +22,9 @@ from headway.providers.provider import (
     TokenEntry,
     WebhookRole,
 )
+from headway.providers.shopify.access_scopes import GRANT, missing_scopes
 from headway.providers.shopify.api import ShopAccess
+from headway.providers.shopify.api_version import version_warning
 from headway.providers.shopify.bulk import price_lines
 from headway.providers.shopify.limits import POINTS_PER_S, shop_limit_key, shop_resource
 from headway.providers.shopify.oauth import ShopifyOAuth
@@ -30,6 +34,7 @@ from headway.providers.shopify.platform import ShopifyPlatform
 from headway.providers.shopify.shops import shop_domain
 from headway.providers.shopify.storefront import ShopifyStorefront
 from headway.providers.shopify.webhooks import is_signed, parse_webhook
+from headway.providers.tokens import AppClient
 
 
 class ShopifySettings(Protocol):
@@ -39,6 +44,7 @@ class ShopifySettings(Protocol):
     shopify_client_id: str
     shopify_client_secret: SecretStr
     shopify_scopes: str
+    shopify_api_version: str
     shopify_timeout_s: float
     platform_timeout_s: float
     currency: str
@@ -49,7 +55,26 @@ def _secret(settings: ShopifySettings) -> str:
 
 
 def _access(settings: ShopifySettings) -> ShopAccess:
-    return ShopAccess(client_id=settings.shopify_client_id, client_secret=_secret(settings))
+    return ShopAccess(
+        client_id=settings.shopify_client_id,
+        client_secret=_secret(settings),
+        version=settings.shopify_api_version,
+    )
+
+
+def _warning(settings: ShopifySettings, now: datetime) -> str:
+    return version_warning(settings.shopify_api_version, now)
+
+
+def _app(settings: ShopifySettings) -> AppClient | None:
+    secret = _secret(settings)
+    if not settings.shopify_client_id or not secret:
+        return None
+    return AppClient(client_id=settings.shopify_client_id, client_secret=secret)
+
+
+def _api_version(settings: ShopifySettings) -> str:
+    return settings.shopify_api_version
 
 
 def _storefront(context: ProviderContext, shop: Shop) -> ShopifyStorefront:
@@ -97,6 +122,10 @@ def _check_app(settings: ShopifySettings, has_refresh: bool) -> None:  # noqa: F
         )
 
 
+def _missing_scopes(settings: ShopifySettings, granted: Collection[str]) -> Sequence[AccessScope]:
+    return missing_scopes(settings.shopify_scopes, granted)
+
+
 def _shop_key(settings: ShopifySettings, domain: str) -> LimitKey:
     return shop_limit_key(settings.shopify_client_id, domain)
 
@@ -123,7 +152,12 @@ SHOPIFY = Provider(
         resource=_shop_limit,
         summary="2,000 points for each shop, 100 restored a second; larger plans have more",
     ),
-    storefront=StorefrontRole(open=_storefront, price_file=price_lines, restore_per_s=POINTS_PER_S),
+    storefront=StorefrontRole(
+        open=_storefront,
+        price_file=price_lines,
+        restore_per_s=POINTS_PER_S,
+        api_version=_api_version,
+    ),
     platform=PlatformRole(
         open=_platform,
         paginator_of=paginator_of,
@@ -132,7 +166,17 @@ SHOPIFY = Provider(
         token_key=_shop_key,
         shop_name=shop_domain,
         own_limit=_own_limit,
-        tokens=TokenEntry(check_app=_check_app),
+        tokens=TokenEntry(
+            check_app=_check_app,
+            takes_client=True,
+            app=_app,
+            lifetime_note=(
+                "how long this token lasts is unknown: one of an app from the Dev Dashboard ends"
+                " after 24 hours; connect with --client-id ID, and Headway renews it"
+            ),
+        ),
+        missing_scopes=_missing_scopes,
+        scope_advice=GRANT,
         consent=ConsentRole(open=_oauth, callback_shop=_callback_shop),
         webhooks=WebhookRole(
             setting="HEADWAY_SHOPIFY_CLIENT_SECRET",
@@ -141,5 +185,6 @@ SHOPIFY = Provider(
             parse=parse_webhook,
         ),
     ),
+    warning=_warning,
     settings=("HEADWAY_SHOPIFY_CLIENT_ID", "HEADWAY_SHOPIFY_CLIENT_SECRET"),
 )

@@ -10,7 +10,14 @@ from html import escape
 from typing import Any
 
 from headway.core.catalog.intake import handle_of
-from headway.core.catalog.storefront import Creation, Gid, PriceWrite, StatusWrite, StockWrite
+from headway.core.catalog.storefront import (
+    Creation,
+    Gid,
+    PriceWrite,
+    PublishWrite,
+    StatusWrite,
+    StockWrite,
+)
 
 PAGE_MAX = 250
 # The maximum cost of one search, and the cost of a variant and of each of its stock levels.
@@ -19,22 +26,36 @@ SEARCH_POINTS, VARIANT_POINTS, LEVEL_POINTS = 450, 8, 3
 LEVELS_SPARE = 10
 
 SEEN = """
-fragment Seen on ProductVariant {
-  id sku price compareAtPrice
-  product { id handle status variantsCount { count } }
-  inventoryItem {
-    id tracked unitCost { amount }
-    inventoryLevels(first: $levels) {
-      nodes { location { id } quantities(names: ["available"]) { name quantity } }
-      pageInfo { hasNextPage }
-    }
-  }
-}
+fragment Seen on ProductVariant {{
+  id sku price compareAtPrice inventoryPolicy
+  product {{ id handle status variantsCount {{ count }}{published} }}
+  inventoryItem {{
+    id tracked unitCost {{ amount }}
+    inventoryLevels(first: $levels) {{
+      nodes {{ location {{ id }} quantities(names: ["available"]) {{ name quantity }} }}
+      pageInfo {{ hasNextPage }}
+    }}
+  }}
+}}
 """
 LOCATIONS = """
 query Locations($first: Int!) {
   shop { currencyCode }
+  currentAppInstallation { accessScopes { handle } }
   locations(first: $first, includeLegacy: true) { nodes { id name } pageInfo { hasNextPage } }
+}
+"""
+# The name is deprecated, but it is what merchants see, and a channel's catalog may be missing.
+CHANNELS = """
+query Channels($first: Int!) {
+  currentAppInstallation { accessScopes { handle } }
+  publications(first: $first) {
+    nodes {
+      id name
+      catalog { title ... on AppCatalog { apps(first: 1) { nodes { handle } } } }
+    }
+    pageInfo { hasNextPage }
+  }
 }
 """
 FIND = """  productVariants(first: $first, query: $search) {
@@ -43,9 +64,7 @@ FIND = """  productVariants(first: $first, query: $search) {
 BY_HANDLE = """  {name}: productByIdentifier(identifier: ${name}) {{
     variants(first: 1) {{ nodes {{ ...Seen }} }}
   }}"""
-READ = f"""
-query Read($ids: [ID!]!, $levels: Int!) {{ nodes(ids: $ids) {{ ...Seen }} }}
-{SEEN}"""
+READ = "query Read($ids: [ID!]!, $levels: Int!{heads}) {{ nodes(ids: $ids) {{ ...Seen }} }}"
 SET_STOCK = """
 mutation SetStock($input: InventorySetQuantitiesInput!, $key: String!) {
   inventorySetQuantities(input: $input) @idempotent(key: $key) {
@@ -62,14 +81,16 @@ mutation Activate($item: ID!, $location: ID!, $available: Int!, $key: String!) {
   }
 }
 """
-CREATE = f"""
-mutation Create($identifier: ProductSetIdentifiers!, $input: ProductSetInput!, $levels: Int!) {{
+CREATE = """
+mutation Create(
+  $identifier: ProductSetIdentifiers!, $input: ProductSetInput!, $levels: Int!{heads}
+) {{
   productSet(identifier: $identifier, input: $input, synchronous: true) {{
     product {{ variants(first: 1) {{ nodes {{ ...Seen }} }} }}
     userErrors {{ code field message }}
   }}
 }}
-{SEEN}"""
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +106,7 @@ def locations() -> Document:
     return Document(text=LOCATIONS, variables={"first": PAGE_MAX})
 
 
-def find(shop_skus: Sequence[str], *, levels: int) -> Document:
+def find(shop_skus: Sequence[str], *, levels: int, channels: Sequence[Gid] = ()) -> Document:
     """Return the search by SKU, with the longest page that one call may cost.
 
     A few words of a SKU are enough for a hit, so the exact one may be far down. The search lags
@@ -97,14 +118,51 @@ def find(shop_skus: Sequence[str], *, levels: int) -> Document:
     handles = {f"h{at}": {"handle": handle_of(sku)} for at, sku in enumerate(shop_skus)}
     heads = ", ".join(f"${name}: ProductIdentifierInput!" for name in handles)
     lines = [FIND, *(BY_HANDLE.format(name=name) for name in handles)]
-    head = f"query Find($first: Int!, $search: String!, $levels: Int!, {heads}) {{"
-    variables = {"first": first, "search": search, "levels": _page(levels), **handles}
-    return Document(text="\n".join([head, *lines, "}", SEEN]), variables=variables)
+    named = name_channels(channels)
+    head = f"query Find($first: Int!, $search: String!, $levels: Int!, {heads}{_heads(named)}) {{"
+    variables = {"first": first, "search": search, "levels": _page(levels), **handles, **named}
+    return Document(text="\n".join([head, *lines, "}", _seen(named)]), variables=variables)
 
 
-def read(variants: Sequence[Gid], *, levels: int) -> Document:
-    """Return the query for variants by id."""
-    return Document(text=READ, variables={"ids": list(variants), "levels": _page(levels)})
+def read(variants: Sequence[Gid], *, levels: int, channels: Sequence[Gid] = ()) -> Document:
+    """Return the query for variants by id, and for whether they are visible on these channels."""
+    named = name_channels(channels)
+    variables = {"ids": list(variants), "levels": _page(levels), **named}
+    text = READ.format(heads=_heads(named)) + _seen(named)
+    return Document(text=text, variables=variables)
+
+
+def name_channels(channels: Sequence[Gid]) -> dict[str, Gid]:
+    """Name channels c0, c1 and so on: their variables, and the fields of a product's visibility."""
+    return {f"c{at}": channel for at, channel in enumerate(channels)}
+
+
+def publish(writes: Sequence[PublishWrite]) -> Document:
+    """Return one aliased mutation per product, p0 and so on, that also reads its visibility."""
+    named = name_channels(published_channels(writes))
+    products = {write.product: write for write in writes}
+    variables: dict[str, Any] = dict(named)
+    for at, write in enumerate(products.values()):
+        inputs = [{"publicationId": channel} for channel in write.channels]
+        variables |= {f"p{at}": write.product, f"i{at}": inputs}
+    numbers = range(len(products))
+    heads = ", ".join(f"$p{n}: ID!, $i{n}: [PublicationInput!]!" for n in numbers)
+    lines = [
+        f"  p{n}: publishablePublish(id: $p{n}, input: $i{n}) {{"
+        f" publishable {{{_published(named)} }} userErrors {{ field message }} }}"
+        for n in numbers
+    ]
+    return Document(text=_mutation("Publish", heads + _heads(named), lines), variables=variables)
+
+
+def published_channels(writes: Sequence[PublishWrite]) -> list[Gid]:
+    """Return the channels of all writes, each once."""
+    return list(dict.fromkeys(channel for write in writes for channel in write.channels))
+
+
+def channels() -> Document:
+    """Return the query for the sales channels of a shop, and for the scopes of the app."""
+    return Document(text=CHANNELS, variables={"first": PAGE_MAX})
 
 
 def set_stock(writes: Sequence[StockWrite], *, key: str) -> Document:
@@ -182,7 +240,7 @@ def create(creation: Creation) -> Document:
         "optionValues": [{"optionName": "Title", "name": "Default Title"}],
         "sku": creation.shop_sku,
         "price": _money(creation.price),
-        "compareAtPrice": _money(creation.compare_at),
+        **({} if creation.compare_at is None else {"compareAtPrice": _money(creation.compare_at)}),
         "inventoryItem": {"cost": _money(creation.cost), "tracked": True},
         "inventoryQuantities": [
             {"locationId": location, "name": "available", "quantity": quantity}
@@ -203,22 +261,43 @@ def create(creation: Creation) -> Document:
         "identifier": {"handle": creation.handle},
         "input": fields,
         "levels": _page(len(creation.quantities) + LEVELS_SPARE),
+        **(named := name_channels(creation.channels)),
     }
-    return Document(text=CREATE, variables=variables)
+    return Document(text=CREATE.format(heads=_heads(named)) + _seen(named), variables=variables)
 
 
 def product_prices(writes: Sequence[PriceWrite], places: Sequence[int]) -> dict[str, Any]:
     """Return the variables of one price mutation: a product, and its variants at these places."""
-    variants = [
-        {
-            "id": writes[at].variant,
-            "price": _money(writes[at].price),
-            "compareAtPrice": _money(writes[at].compare_at),
-            "inventoryItem": {"cost": _money(writes[at].cost), "tracked": True},
-        }
-        for at in places
-    ]
+    variants = [_variant(writes[at]) for at in places]
     return {"productId": writes[places[0]].product, "variants": variants}
+
+
+def _variant(write: PriceWrite) -> dict[str, Any]:
+    """Return the fields of a variant that are ours; all others stay as the merchant has them."""
+    item: dict[str, Any] = {"cost": _money(write.cost)}
+    fields: dict[str, Any] = {
+        "id": write.variant,
+        "price": _money(write.price),
+        "inventoryItem": item,
+    }
+    if not write.keeps_compare_at:
+        fields["compareAtPrice"] = _money(write.compare_at)
+    if write.stops_overselling:
+        item["tracked"] = True
+        fields["inventoryPolicy"] = "DENY"
+    return fields
+
+
+def _seen(named: Mapping[str, Gid]) -> str:
+    return SEEN.format(published=_published(named))
+
+
+def _published(named: Mapping[str, Gid]) -> str:
+    return "".join(f" {name}: publishedOnPublication(publicationId: ${name})" for name in named)
+
+
+def _heads(named: Mapping[str, Gid]) -> str:
+    return "".join(f", ${name}: ID!" for name in named)
 
 
 def _mutation(name: str, heads: str, lines: Sequence[str]) -> str:

@@ -13,8 +13,6 @@ from typing import Any
 from headway.core.accounts.pagination import PageRequest
 from headway.providers.shopify.queries import Document
 
-# What an app must be granted to read all this; with `read_all_orders` history has no end.
-SCOPES = ("read_orders", "read_customers", "read_products")
 ORDERS, LINES, SHIPMENTS, REFUNDS, MOVES = 100, 50, 10, 10, 20
 PRODUCTS, VARIANTS = 100, 100
 PAGE_MAX = 250
@@ -44,7 +42,7 @@ fragment Sum on MoneyBag { shopMoney { amount currencyCode } }
 fragment Line on LineItem {
   id sku title quantity currentQuantity variant { id } originalUnitPriceSet { ...Sum }
 }
-fragment Parcel on Fulfillment {
+fragment Shipment on Fulfillment {
   id status createdAt deliveredAt trackingInfo { company number }
 }
 fragment Back on Refund { id createdAt note totalRefundedSet { ...Sum } }
@@ -54,12 +52,12 @@ SEEN_ORDER = f"""
 fragment Seen on Order {{
   ...Head
   lineItems(first: $lines) {{ nodes {{ ...Line }} pageInfo {{ hasNextPage endCursor }} }}
-  fulfillments(first: $parcels) {{ ...Parcel }}
+  fulfillments(first: $shipments) {{ ...Shipment }}
   refunds(first: $refunds) {{ ...Back }}
   transactions(first: $moves) {{ ...Move }}
 }}
 {ORDER}"""
-COUNTS = "$lines: Int!, $parcels: Int!, $refunds: Int!, $moves: Int!"
+COUNTS = "$lines: Int!, $shipments: Int!, $refunds: Int!, $moves: Int!"
 LIST_ORDERS = f"""
 query Orders(
   $first: Int!, $after: String, $search: String!, $sort: OrderSortKeys!, {COUNTS}
@@ -79,7 +77,7 @@ query OneOrder($id: ID!, $lines: Int!, $after: String) {{
     lineItems(first: $lines, after: $after) {{
       nodes {{ ...Line }} pageInfo {{ hasNextPage endCursor }}
     }}
-    fulfillments {{ ...Parcel }}
+    fulfillments {{ ...Shipment }}
     refunds {{ ...Back }}
     transactions {{ ...Move }}
   }}
@@ -195,7 +193,7 @@ def _order(values: Values, after: str | None) -> Document:
 
 
 def _order_counts() -> dict[str, int]:
-    return {"lines": LINES, "parcels": SHIPMENTS, "refunds": REFUNDS, "moves": MOVES}
+    return {"lines": LINES, "shipments": SHIPMENTS, "refunds": REFUNDS, "moves": MOVES}
 
 
 def _products(values: Values, _: str | None) -> Document:

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from headway.core.accounts.pagination import Page, PageRequest
 from headway.core.accounts.warehouse import Order, Payment, Records
 from headway.errors import RequestRefusedError, TooLargeError
+from headway.providers.access_scopes import list_scopes
 from headway.providers.reply_fields import Instant
 from headway.providers.reply_rows import (
     digest,
@@ -26,6 +27,7 @@ from headway.providers.reply_rows import (
     set_aside,
     storable,
 )
+from headway.providers.shopify.access_scopes import GRANT, denied_scopes
 from headway.providers.shopify.pagination import STALE
 from headway.providers.shopify.read_queries import MOVES, REFUNDS, SHIPMENTS
 from headway.providers.shopify.replies import PROVIDER, ShopReply, unreadable
@@ -43,7 +45,6 @@ from headway.providers.shopify.reply_models import (
     ShopifyShop,
 )
 
-SCOPE = re.compile(r"\b(?:read|write)_[a-z_]+")
 OLD_CURSOR = re.compile(r"cursor", re.IGNORECASE)
 STAMPS = {"updated_at": "updatedAt", "created_at": "createdAt"}
 INSTANT = TypeAdapter(Instant)
@@ -68,9 +69,9 @@ def check_access(reply: ShopReply) -> None:
     has_data = any(reply.data.values())
     for fault in reply.faults:
         if fault.code == "ACCESS_DENIED" and not (has_data and fault.is_denied_field):
-            missing = ", ".join(dict.fromkeys(SCOPE.findall(fault.message))) or "its scopes"
+            missing = list_scopes(denied_scopes(fault.message)) or "its scopes"
             raise RequestRefusedError(
-                f"the shop denies access; grant the app {missing}, then connect the shop again"
+                f"the shop denies access; the app needs {missing}; {GRANT}"
                 f" (it says: {fault.message})",
                 provider=PROVIDER,
             )

@@ -19,11 +19,14 @@ from headway.errors import (
     SuspendedError,
     ThrottledError,
     TimedOutError,
+    TransientError,
     UnreadableError,
 )
 from headway.providers import reply_rows
+from headway.providers.access_scopes import list_scopes
 from headway.providers.excerpt import RETRY_AFTER_S_MAX, excerpt
 from headway.providers.reply_rows import load
+from headway.providers.shopify.access_scopes import GRANT, denied_scopes
 
 PROVIDER = "shopify"
 POINTS_MAX = 1_000_000_000
@@ -159,9 +162,9 @@ class ShopReply:
     def _deny(self) -> None:
         for fault in self.faults:
             if fault.code in NO_ACCESS:
+                needs = list_scopes(denied_scopes(fault.message)) or "its scopes"
                 raise SuspendedError(
-                    f"the shop denies access: {fault.message}; grant the app its scopes, then"
-                    " connect the shop again",
+                    f"the shop denies access: {fault.message}; the app needs {needs}: {GRANT}",
                     provider=PROVIDER,
                 )
 
@@ -260,6 +263,9 @@ def read_aliased(reply: ShopReply, names: Mapping[str, int]) -> dict[str, list[W
 def _raise_idempotency(fault: ShopUserError) -> None:
     if fault.code == "IDEMPOTENCY_CONCURRENT_REQUEST" or CONCURRENT.search(fault.message):
         raise TimedOutError("the same write is still under way in the shop", provider=PROVIDER)
+    if fault.code == "IDEMPOTENCY_PREVIOUS_ATTEMPT_FAILED":
+        # It is read back, and then written under another key.
+        raise TransientError(f"the shop failed in this write: {fault.message}", provider=PROVIDER)
     if fault.code == "IDEMPOTENCY_KEY_PARAMETER_MISMATCH" or MISMATCH.search(fault.message):
         raise InvariantError(f"one idempotency key was used for two writes: {fault.message}")
 

@@ -6,7 +6,7 @@ since its fields may have another meaning.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import httpx
 
@@ -18,7 +18,10 @@ from headway.core.catalog.storefront import (
     FoundVariants,
     Gid,
     PriceWrite,
+    PublishWrite,
     Shop,
+    ShopChannels,
+    ShopDetails,
     Shown,
     StatusWrite,
     StockWrite,
@@ -35,6 +38,7 @@ from headway.providers.shopify import product_replies as shown
 from headway.providers.shopify import queries as documents
 from headway.providers.shopify.api import ShopAccess, ShopApi, find_address
 from headway.providers.shopify.bulk import Bulk
+from headway.providers.shopify.channel_replies import read_channels, read_published
 from headway.providers.shopify.limits import shop_limit_key, shop_resource
 from headway.providers.shopify.queries import Document
 from headway.providers.shopify.replies import PROVIDER, ShopReply
@@ -105,20 +109,30 @@ class ShopifyStorefront:
         """Refresh it; False if no request was made: another worker is at it, or it is too late."""
         return self._api.refresh_token(send_by_s=send_by_s)
 
-    def locations(self) -> Mapping[str, Gid]:
-        """Return the active locations, name to id, of a shop that sells in our currency."""
+    def details(self) -> ShopDetails:
+        """Return the active locations and granted scopes of a shop that sells in our currency."""
         reply = self._ask(documents.locations())
         shown.check_currency(reply, self._currency)
-        return shown.read_locations(reply)
+        return ShopDetails(locations=shown.read_locations(reply), scopes=shown.read_scopes(reply))
 
-    def find(self, shop_skus: Sequence[str], *, locations: int) -> FoundVariants:
+    def channels(self) -> ShopChannels:
+        """Return the sales channels, or which scopes are missing to see them or publish there."""
+        return read_channels(self._api.ask(documents.channels()))
+
+    def find(
+        self, shop_skus: Sequence[str], *, locations: int, channels: Sequence[Gid] = ()
+    ) -> FoundVariants:
         """Look variants up by exact SKU, with the stock at that many locations."""
         assert shop_skus, "nothing to look for"
-        return shown.read_found(self._ask(documents.find(shop_skus, levels=locations)), shop_skus)
+        document = documents.find(shop_skus, levels=locations, channels=channels)
+        return shown.read_found(self._ask(document), shop_skus, channels)
 
-    def read(self, variants: Sequence[Gid], *, locations: int) -> Sequence[Shown | None]:
+    def read(
+        self, variants: Sequence[Gid], *, locations: int, channels: Sequence[Gid] = ()
+    ) -> Sequence[Shown | None]:
         """Return what the shop shows of each variant; None for one that is not there."""
-        return shown.read_nodes(self._ask(documents.read(variants, levels=locations)), variants)
+        document = documents.read(variants, levels=locations, channels=channels)
+        return shown.read_nodes(self._ask(document), variants, channels)
 
     def set_stock(self, writes: Sequence[StockWrite], *, key: str) -> Sequence[WriteResult]:
         """Set quantities, all or none; reports those at fault, and the others are then not set."""
@@ -148,9 +162,13 @@ class ShopifyStorefront:
         results = replies.read_aliased(self._ask(documents.set_statuses(writes)), names)
         return [results[name][0] for name in names]
 
+    def publish(self, writes: Sequence[PublishWrite]) -> Sequence[WriteResult]:
+        """Publish products, each by itself; done once the shop shows it on every channel."""
+        return read_published(self._api.ask(documents.publish(writes)), writes)
+
     def create(self, creation: Creation) -> WriteResult:
         """Make a product, or set the one of that handle."""
-        return shown.read_created(self._ask(documents.create(creation)))
+        return shown.read_created(self._ask(documents.create(creation)), creation.channels)
 
     def stage_upload(self, name: str) -> UploadTarget:
         """Request the address to upload the file of a bulk operation."""
@@ -166,7 +184,7 @@ class ShopifyStorefront:
             files={"file": ("file.jsonl", content, "text/jsonl")},
         )
         answer = self._api.exchange(self._files, request)
-        _check_file(answer.status, "the upload was refused; stage it anew")
+        _check_file(answer.status, "the upload was refused; stage it again")
         return target.path
 
     def run_bulk(self, path: str, *, key: str) -> Gid | None:

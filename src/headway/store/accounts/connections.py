@@ -24,7 +24,7 @@ from headway.store.pool import Pool, guarded
 COLUMNS = """
 id::text, user_id, platform, shop, status,
 CASE status WHEN 'connected' THEN wait_reason ELSE reason END, locations, locations_at,
-owner_id, title, horizon_at
+owner_id, title, horizon_at, scopes, push_started_at
 """
 # A name that was mistyped must not be the seller's, or the shop's, for ever.
 UNDO = f"""
@@ -42,8 +42,10 @@ WHERE platform = %(platform)s AND (user_id = %(user_id)s) <> (shop = %(shop)s)
 """
 # A new account starts like a returning one: the next statement connects both.
 CONNECT = """
-INSERT INTO connected_accounts AS row (user_id, platform, shop, status, created_at, updated_at)
-VALUES (%(user_id)s, %(platform)s, %(shop)s, 'disconnected', %(now)s, %(now)s)
+INSERT INTO connected_accounts AS row
+  (user_id, platform, shop, status, push_started_at, created_at, updated_at)
+VALUES (%(user_id)s, %(platform)s, %(shop)s, 'disconnected',
+  CASE WHEN NOT %(rehearses)s THEN %(now)s END, %(now)s, %(now)s)
 ON CONFLICT DO NOTHING
 """
 FIND = f"""
@@ -53,8 +55,9 @@ WHERE platform = %(platform)s AND user_id = %(user_id)s AND shop = %(shop)s
 # A new token does not create another account: missing values stay.
 RECONNECT = f"""
 UPDATE connected_accounts SET status = 'connected', reason = '', locations = NULL,
-  locations_at = NULL, refusals = 0, refused_since = NULL, refused_at = NULL, suspensions = 0,
-  wait_until = NULL, wait_reason = '', owner_id = coalesce(nullif(%(owner_id)s, ''), owner_id),
+  locations_at = NULL, scopes = NULL, channels_at = NULL, missing_scopes = '{{}}',
+  refusals = 0, refused_since = NULL, refused_at = NULL, suspensions = 0, wait_until = NULL,
+  wait_reason = '', owner_id = coalesce(nullif(%(owner_id)s, ''), owner_id),
   title = coalesce(nullif(%(title)s, ''), title), updated_at = %(now)s
 WHERE platform = %(platform)s AND user_id = %(user_id)s AND shop = %(shop)s
 RETURNING {COLUMNS}
@@ -79,6 +82,11 @@ SELECT {COLUMNS} FROM connected_accounts
 WHERE (%(platform)s::text IS NULL OR platform = %(platform)s)
   AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
 ORDER BY user_id, platform <> '{STOREFRONT}', platform
+"""
+NAMED = f"""
+SELECT {COLUMNS} FROM connected_accounts
+WHERE platform = '{STOREFRONT}' AND (user_id = %(name)s OR shop = %(shop)s)
+ORDER BY user_id = %(name)s DESC LIMIT 1
 """
 SOME = f"""
 SELECT {COLUMNS} FROM connected_accounts
@@ -105,7 +113,9 @@ WHERE platform = '{STOREFRONT}' AND user_id = ANY(%(user_ids)s)
 class ConnectedShop:
     """A seller's connection to a shop; locations by name are None until they were read.
 
-    `reason` says why it is disconnected, or why it waits.
+    `reason` says why it is disconnected, or why it waits. `scopes` are the access scopes that the
+    shop granted, None if it did not list them.
+    A storefront that was never started is in rehearsal.
     """
 
     id: str
@@ -119,6 +129,13 @@ class ConnectedShop:
     owner_id: str
     title: str
     horizon_at: datetime | None
+    scopes: Sequence[str] | None
+    started_at: datetime | None
+
+    @property
+    def is_in_rehearsal(self) -> bool:
+        """True if the shop is read and not written, until a person starts it."""
+        return self.platform == STOREFRONT and self.started_at is None
 
     @property
     def bare(self) -> jobs.Account:
@@ -157,15 +174,20 @@ class ConnectedShops:
         kinds: Sequence[DataKind],
         owner_id: str = "",
         title: str = "",
+        rehearses: bool = True,
         now: datetime,
     ) -> ConnectedShop:
-        """Connect a seller to a shop with a job for each kind, or again; raises ConflictError."""
+        """Connect a seller to a shop with a job for each kind, or again; raises ConflictError.
+
+        A new shop `rehearses`: it is read and not written until a person starts it.
+        """
         values = {
             "user_id": user_id,
             "platform": platform,
             "shop": shop,
             "owner_id": owner_id,
             "title": title,
+            "rehearses": rehearses,
             "now": now,
         }
         with guarded(), self._pool.connection() as connection, connection.transaction():
@@ -213,6 +235,14 @@ class ConnectedShops:
             row = connection.execute(LIST, {"platform": platform, "user_id": user_id}).fetchone()
         if row is None:
             raise NotFoundError(_no_shop(user_id, platform))
+        return _account(row)
+
+    def named(self, name: str, shop: str) -> ConnectedShop:
+        """Return the storefront of a seller of that name, or of that address; or NotFoundError."""
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(NAMED, {"name": name, "shop": shop}).fetchone()
+        if row is None:
+            raise NotFoundError(f"no shop {name} is connected; see: headway shops")
         return _account(row)
 
     def some(

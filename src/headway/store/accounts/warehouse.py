@@ -83,7 +83,7 @@ def write(
     records = replace(page.records, unreadable=(*page.records.unreadable, *refused))
     _join_payments(connection, owner, records)
     # A product is readable though its own id is in no table: its variants are.
-    answered = {*page.ids, *page.missing} - set(page.cut)
+    answered = {*page.ids, *page.missing, *step.healed} - set(page.cut)
     well = _well_ids(records, kind, answered)
     _write_unreadable(connection, owner, records.unreadable, well, sets_aside=sets_aside)
     _write_gone(connection, owner, page, step, kind=kind)

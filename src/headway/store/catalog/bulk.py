@@ -52,6 +52,7 @@ WITH ours AS (
   INSERT INTO push_intent (id, account_id, user_id, kind, fence, skus, writes, created_at)
   SELECT %(intent)s, id, user_id, 'bulk', push_fence, %(skus)s, %(writes)s::jsonb, %(now)s
   FROM connected_accounts WHERE id = %(id)s AND push_fence = %(fence)s AND push_owner IS NOT NULL
+    AND push_started_at IS NOT NULL
   RETURNING user_id
 ), listed AS (
   SELECT row.sku FROM ours JOIN listing_state AS row USING (user_id)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from psycopg import Connection
@@ -17,6 +18,7 @@ from headway.core.catalog.change_outcomes import (
     ChangeOutcome,
     ChangeStanding,
     ShopEvent,
+    ShopWait,
     change_fields,
     find_outcome,
 )
@@ -24,6 +26,7 @@ from headway.core.catalog.listings import SellerId, Sku
 from headway.core.dispatch import STOREFRONT
 from headway.errors import InvalidError
 from headway.store import cursors
+from headway.store.pause_sql import IN_FORCE
 from headway.store.pool import guarded
 from headway.store.queries import Queries, read_as
 
@@ -90,12 +93,19 @@ SELECT state.user_id, state.sku,
   coalesce(nullif(state.observed ->> 'list_price', '0'), state.observed ->> 'net_price')::numeric
     AS price,
   (state.applied ->> 'price')::numeric AS applied, (state.desired ->> 'price')::numeric AS desired,
-  state.held_reason, state.push_at IS NOT NULL AS is_due, coalesce(state.push_error, '') AS error,
-  account.status AS account, coalesce(account.reason, '') AS account_reason
+  state.held_reason, state.push_at IS NOT NULL AS is_due, state.push_at AS due_at,
+  coalesce(state.push_error, '') AS error, account.status AS account,
+  coalesce(account.reason, '') AS account_reason, pause.until AS paused_until,
+  pause.reason AS pause_reason
 FROM unnest(%(user_ids)s::text[], %(skus)s::text[]) AS requested(user_id, sku)
 JOIN listing_state AS state USING (user_id, sku)
 LEFT JOIN connected_accounts AS account
   ON account.user_id = state.user_id AND account.platform = '{STOREFRONT}'
+LEFT JOIN LATERAL (
+  SELECT until, reason FROM pauses AS pause
+  WHERE {IN_FORCE} AND kind IN ('all', 'seller', 'listing')
+    AND (user_id IS NULL OR user_id = state.user_id) AND (sku IS NULL OR sku = state.sku)
+  ORDER BY until DESC NULLS FIRST LIMIT 1) AS pause ON true
 """
 
 Key = tuple[str, str]
@@ -108,7 +118,7 @@ class ObservedChange:
     """A change that a read observed, and its result; None where a value is unknown.
 
     `price_now` is what the supplier asks, changed or not. `shop_new` is the price that was written,
-    or is to be; what is held leaves the shop as it is.
+    or is to be; what is held leaves the shop as it is. What waits is tried again at `until`.
     """
 
     at: datetime
@@ -125,6 +135,7 @@ class ObservedChange:
     shop_new: Decimal | None = None
     fate: ChangeOutcome = ChangeOutcome.UNNEEDED
     reason: str = ""
+    until: datetime | None = None
     written_at: datetime | None = None
 
     @property
@@ -192,6 +203,7 @@ class ChangeQueries(Queries):
         self,
         now: datetime,
         *,
+        waits: Mapping[SellerId, ShopWait],
         seller: SellerId | None = None,
         cursor: str | None = None,
         limit: int,
@@ -199,14 +211,22 @@ class ChangeQueries(Queries):
         """Return the next changes; raises InvalidError for a cursor of another list."""
         after, limit = _mark_of(cursor), max(1, min(limit, LIMIT_MAX))
         with guarded(), self._pool.connection() as connection:
-            return _page(connection, now, seller, after, limit)
+            return _page(connection, now, seller, after, limit, waits=waits)
 
 
 def latest_changes(
-    connection: Connection, now: datetime, *, seller: SellerId | None = None
+    connection: Connection,
+    now: datetime,
+    *,
+    waits: Mapping[SellerId, ShopWait],
+    seller: SellerId | None = None,
 ) -> tuple[ObservedChange, ...]:
-    """Return the latest changes, one for all that one read showed about one listing."""
-    return _page(connection, now, seller, None, ROWS_SHOWN, walks=WALKS_FIRST).items
+    """Return the latest changes, one for all that one read showed about one listing.
+
+    `waits` says which shops are left alone for now: see `shop_waits`.
+    """
+    page = _page(connection, now, seller, None, ROWS_SHOWN, waits=waits, walks=WALKS_FIRST)
+    return page.items
 
 
 def _page(
@@ -216,6 +236,7 @@ def _page(
     after: _Mark | None,
     limit: int,
     *,
+    waits: Mapping[SellerId, ShopWait],
     walks: int = WALKS_MAX,
 ) -> ChangePage:
     merged: Merged = {}
@@ -225,7 +246,8 @@ def _page(
         if mark is None or len(merged) > limit:
             break
     shown = list(merged.items())[:limit]
-    changes = _with_results(shown, _aftermath(connection, [key for key, _ in shown], now))
+    after_them = _aftermath(connection, [key for key, _ in shown], now, waits)
+    changes = _with_results(shown, after_them)
     if len(merged) > limit:
         return ChangePage(items=changes, next_cursor=changes[-1].cursor)
     return ChangePage(items=changes, next_cursor=None if mark is None else mark.cursor)
@@ -299,7 +321,12 @@ def _mark_of(cursor: str | None) -> _Mark | None:
     return _Mark(at=at, user_id=user_id, sku=sku, is_shown=bool(is_shown))
 
 
-def _aftermath(connection: Connection, places: Sequence[Place], now: datetime) -> _Aftermath:
+def _aftermath(
+    connection: Connection,
+    places: Sequence[Place],
+    now: datetime,
+    waits: Mapping[SellerId, ShopWait],
+) -> _Aftermath:
     if not places:
         return _Aftermath()
     newest: dict[Key, datetime] = {}
@@ -323,7 +350,7 @@ def _aftermath(connection: Connection, places: Sequence[Place], now: datetime) -
     events: dict[Key, list[ShopEvent]] = {}
     for key, event in read_as(connection, _event, SHOP_EVENTS, values):
         events.setdefault(key, []).append(event)
-    standings = dict(read_as(connection, _standing, STANDINGS, values))
+    standings = dict(read_as(connection, partial(_standing, waits), STANDINGS, values))
     return _Aftermath(next_at=next_at, events=events, standings=standings)
 
 
@@ -331,5 +358,18 @@ def _event(user_id: str, sku: str, **columns: Any) -> tuple[Key, ShopEvent]:  # 
     return (user_id, sku), ShopEvent(**columns)
 
 
-def _standing(user_id: str, sku: str, **columns: Any) -> tuple[Key, ChangeStanding]:  # noqa: ANN401
-    return (user_id, sku), ChangeStanding(**columns)
+def _standing(
+    waits: Mapping[SellerId, ShopWait],
+    *,
+    user_id: SellerId,
+    sku: str,
+    paused_until: datetime | None,
+    pause_reason: str | None,
+    **columns: Any,  # noqa: ANN401 - a row
+) -> tuple[Key, ChangeStanding]:
+    """Return the state of a listing; a pause is a reason to wait before any other."""
+    wait = waits.get(user_id)
+    if pause_reason is not None:
+        why = f"paused: {pause_reason}" if pause_reason else "paused"
+        wait = ShopWait(until=paused_until, reason=why)
+    return (user_id, sku), ChangeStanding(**columns, wait=wait)

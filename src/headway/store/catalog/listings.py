@@ -21,12 +21,13 @@ LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headway intake', 0))"
 
 STAGE = """
 CREATE TEMPORARY TABLE arriving (
-  line bigint, user_id text, sku text, value_weight double precision, family text
+  line bigint, user_id text, sku text, value_weight double precision, family text, channels text
 ) ON COMMIT DROP
 """
 # A part that is listed already has its slot, and is in the loads.
 NEW = """
-SELECT user_id, sku, min(value_weight), min(family), coalesce(min(profile.supplier), %(main)s)
+SELECT user_id, sku, min(value_weight), min(family), min(arriving.channels),
+  coalesce(min(profile.supplier), %(main)s)
 FROM arriving LEFT JOIN profiles AS profile USING (user_id) WHERE NOT EXISTS (
   SELECT FROM product_sync_schedule AS row
   WHERE row.user_id = arriving.user_id AND row.sku = arriving.sku)
@@ -34,7 +35,7 @@ GROUP BY user_id, sku ORDER BY min(line)
 """
 STAGE_SLOTS = """
 CREATE TEMPORARY TABLE placed (
-  user_id text, sku text, value_weight double precision, family text, supplier text,
+  user_id text, sku text, value_weight double precision, family text, channels text, supplier text,
   hour_bucket smallint, minute_offset smallint, next_sync_at timestamptz
 ) ON COMMIT DROP
 """
@@ -50,11 +51,12 @@ WHERE NOT EXISTS (SELECT FROM product_sync_schedule) ON CONFLICT DO NOTHING
 # Paused listings are added with their mark; see `store.pauses`, which takes the same lock.
 ENTER = f"""
 INSERT INTO product_sync_schedule
-  (user_id, sku, hour_bucket, minute_offset, next_sync_at, priority, value_weight, family, supplier,
-   is_paused, created_at, updated_at)
+  (user_id, sku, hour_bucket, minute_offset, next_sync_at, priority, value_weight, family, channels,
+   supplier, is_paused, created_at, updated_at)
 SELECT user_id, sku, hour_bucket, minute_offset, next_sync_at, %(priority)s,
   coalesce(value_weight, 1),
-  family, supplier, {is_seller_paused("placed")} OR {is_listing_paused("placed")}, %(now)s, %(now)s
+  family, channels, supplier, {is_seller_paused("placed")} OR {is_listing_paused("placed")},
+  %(now)s, %(now)s
 FROM placed
 ON CONFLICT (user_id, sku) DO NOTHING
 """
@@ -102,7 +104,7 @@ def enter(
     cursor.execute(STAGE)
     with cursor.copy("COPY arriving FROM STDIN") as copy:
         for line, (user_id, sku) in enumerate(keys):
-            copy.write_row((line, seller_of(user_id), sku_of(sku), None, None))
+            copy.write_row((line, seller_of(user_id), sku_of(sku), None, None, None))
     cursor.execute("ANALYZE arriving")
     return enter_staged(cursor, policy=policy, now=now, priority=priority)
 
@@ -125,13 +127,13 @@ def enter_staged(
             supplier: read_catalog(cursor, supplier) for supplier in {key[-1] for key in keys}
         }
     with cursor.copy("COPY placed FROM STDIN") as copy:
-        for user_id, sku, value_weight, family, supplier in keys:
+        for user_id, sku, value_weight, family, channels, supplier in keys:
             place = policy.place(sku, now, catalogs.get(supplier, EMPTY))
             if policy.weighs_slots:
                 catalogs[supplier] = catalogs[supplier].with_one_in(place.hour_bucket)
             due_at = now if priority in URGENT else place.next_sync_at
             slot = (place.hour_bucket, place.minute_offset, due_at)
-            copy.write_row((user_id, sku, value_weight, family, supplier, *slot))
+            copy.write_row((user_id, sku, value_weight, family, channels, supplier, *slot))
     return cursor.execute(ENTER, {"now": now, "priority": priority.value}).rowcount
 
 

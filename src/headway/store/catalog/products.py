@@ -32,7 +32,7 @@ CREATE TEMPORARY TABLE arriving (
   line bigint, user_id text, sku text, shop_sku text, is_shop_sku_given boolean, title text,
   shopify_product_id text, shopify_variant_id text, shopify_inventory_item_id text,
   family text, weight double precision, sales double precision, margin double precision, tier text,
-  value_weight double precision, is_revalued boolean
+  channels text, value_weight double precision, is_revalued boolean
 ) ON COMMIT DROP
 """
 KEEP_SHOP_SKUS = """
@@ -44,7 +44,7 @@ WITH refused AS (DELETE FROM arriving USING ({found}) AS found
                  WHERE arriving.line = found.line RETURNING arriving.*, found.reason)
 SELECT line, reason, sku, user_id, CASE WHEN is_shop_sku_given THEN shop_sku END, title,
   shopify_product_id, shopify_variant_id, shopify_inventory_item_id,
-  family, weight, sales, margin, tier
+  family, weight, sales, margin, tier, channels
 FROM refused
 """
 # In this order: a row that was refused already does not collide with others.
@@ -88,15 +88,16 @@ REFUSALS = (
 # that is being read stays leased: its settle keeps both as they are here.
 REVALUE = """
 WITH found AS (
-  SELECT row.id, arriving.line, arriving.value_weight, arriving.family
+  SELECT row.id, arriving.line, arriving.value_weight, arriving.family, arriving.channels
   FROM arriving JOIN product_sync_schedule AS row USING (user_id, sku)
-  WHERE (arriving.value_weight IS NOT NULL OR arriving.family IS NOT NULL)
-    AND (arriving.value_weight <> row.value_weight OR arriving.family <> coalesce(row.family, ''))
+  WHERE arriving.value_weight <> row.value_weight OR arriving.family <> coalesce(row.family, '')
+    OR arriving.channels <> coalesce(row.channels, '')
   ORDER BY row.id FOR UPDATE OF row
 ), revalued AS (
   UPDATE product_sync_schedule AS row SET
     value_weight = coalesce(found.value_weight, row.value_weight),
-    family = coalesce(found.family, row.family)
+    family = coalesce(found.family, row.family),
+    channels = coalesce(found.channels, row.channels)
   FROM found WHERE row.id = found.id
   RETURNING found.line
 )

@@ -62,8 +62,15 @@ SELECT %(seller)s, sku, shop_sku, %(batch_id)s::uuid, status, product_id, %(now)
 FROM unnest(%(skus)s::text[], %(shop_skus)s::text[], %(statuses)s::text[], %(ids)s::text[])
   AS requested(sku, shop_sku, status, product_id) ORDER BY sku
 ON CONFLICT (user_id, sku) DO UPDATE SET batch_id = excluded.batch_id,
-  status = CASE excluded.status WHEN 'published' THEN 'published' ELSE row.status END,
-  reason = CASE excluded.status WHEN 'published' THEN '' ELSE row.reason END
+  status = CASE WHEN excluded.status IN ('created', 'published') THEN excluded.status
+           ELSE row.status END,
+  reason = CASE WHEN excluded.status IN ('created', 'published') THEN '' ELSE row.reason END
+"""
+# A part that is in the shop is read there, to confirm that it is visible.
+CONFIRM = """
+UPDATE listing_state SET push_at = %(now)s
+WHERE user_id = %(seller)s AND sku = ANY(%(created)s) AND desired IS NOT NULL
+  AND coalesce(push_at > %(now)s, true)
 """
 # Listings that go first anyway are left alone. One that is being read keeps its lease, and is read
 # once more: that call may have been sent before the request.
@@ -98,7 +105,8 @@ WITH queue AS (
     AND priority IN ('manual', 'onboarding')
 )
 SELECT staging.sku, staging.shop_sku, staging.status,
-  coalesce(CASE WHEN staging.status = 'normalized' THEN coalesce(held_reason, push_error)
+  coalesce(CASE WHEN staging.status IN ('normalized', 'created')
+                  THEN coalesce(held_reason, push_error)
                 WHEN staging.status <> 'requested' THEN staging.reason
                 WHEN row.sync_status = 'syncing' THEN 'is being read now'
                 ELSE row.last_error END, '') AS reason,
@@ -165,10 +173,12 @@ class Publishing(Queries):
             parts = _judge(connection, user_id, requested, form)
             taken = [part for part in parts if part.status != REFUSED]
             fresh = [part.sku for part in taken if part.status == "requested"]
-            batch = {"batch_id": batch_id, "fresh": fresh, "now": now}
+            created = [part.sku for part in taken if part.status == "created"]
+            batch = {"batch_id": batch_id, "fresh": fresh, "created": created, "now": now}
             values = _columns(user_id, taken) | batch
-            for statement in (CLEAR, ASK, HURRY):
+            for statement in (CLEAR, ASK, CONFIRM):
                 connection.execute(statement, values)
+            connection.execute(HURRY, {**values, "fresh": [*fresh, *created]})
             keys = [(user_id, sku) for sku in fresh]
             enter(connection.cursor(), keys, policy=policy, now=now, priority=Priority.ONBOARDING)
             stored = {part.sku: part for part in read_as(connection, ImportedPart, OF_SKUS, values)}

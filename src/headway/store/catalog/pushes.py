@@ -10,15 +10,17 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from headway.core.catalog.change_detection import Oversell
 from headway.core.catalog.listings import CLOCKS_APART_MAX, Sku
 from headway.core.catalog.storefront import (
     BulkProgress,
     Change,
-    Gid,
     Intent,
     Pushed,
     PushLease,
     Shop,
+    ShopChannels,
+    ShopDetails,
     WriteKind,
 )
 from headway.core.dispatch import STOREFRONT, Verb
@@ -39,7 +41,10 @@ DRIFT_CHECK_EVERY = timedelta(seconds=8)
 SHOP_COLUMNS = """
   account.id::text, account.user_id, account.shop AS domain,
   CASE WHEN account.locations_at > %(read_after)s THEN account.locations END AS locations,
-  coalesce(profile.guard_move, %(guard_move)s) AS guard_move
+  CASE WHEN account.channels_at > %(read_after)s THEN account.channels END AS channels,
+  account.missing_scopes, coalesce(profile.guard_move, %(guard_move)s) AS guard_move,
+  coalesce(profile.oversell, %(oversell)s) = 'deny' AS stops_overselling,
+  account.push_started_at IS NULL AS is_in_rehearsal
 """
 OPEN_TO_US = f"""account.platform = '{STOREFRONT}' AND account.status = 'connected'
   AND (account.push_lease_until IS NULL OR account.push_lease_until < %(expired_before)s)
@@ -61,10 +66,16 @@ LEFT JOIN LATERAL (
   SELECT coalesce((progress ->> 'poll_at')::timestamptz, created_at) AS poll_at FROM push_intent
   WHERE account_id = account.id AND state = 'open' AND kind = 'bulk' LIMIT 1) AS bulk ON true
 WHERE {OPEN_TO_US} AND {{which}}
-  AND (least(first.push_at, bulk.poll_at) <= %(now)s OR account.locations IS NULL)
+  AND (least(first.push_at, bulk.poll_at) <= %(now)s OR account.locations IS NULL
+    OR account.channels_at IS NULL)
 ORDER BY account.push_called_at NULLS FIRST, least(first.push_at, bulk.poll_at) NULLS FIRST,
   account.id
 LIMIT %(limit)s
+"""
+ONE = f"""
+SELECT {SHOP_COLUMNS}
+FROM connected_accounts AS account LEFT JOIN profiles AS profile USING (user_id)
+WHERE {ONE_SHOP}
 """
 DRIFT_CHECK_SHOPS = f"""
 SELECT {SHOP_COLUMNS}
@@ -108,6 +119,7 @@ INTEND = """
 INSERT INTO push_intent (id, account_id, user_id, kind, fence, skus, writes, created_at)
 SELECT %(intent)s, id, user_id, %(kind)s, push_fence, %(skus)s, %(writes)s::jsonb, %(now)s
 FROM connected_accounts WHERE id = %(id)s AND push_fence = %(fence)s AND push_owner IS NOT NULL
+  AND push_started_at IS NOT NULL
 """
 
 SETTLE = read_sql("catalog", "push_settle")
@@ -123,9 +135,10 @@ FORGET = "DELETE FROM push_intent WHERE created_at < %(before)s AND state <> 'op
 class Pushes(Queries):
     """`listing_state`, `product` and `push_intent` behind the engine's port."""
 
-    def __init__(self, pool: Pool, *, guard_move: Decimal) -> None:
+    def __init__(self, pool: Pool, *, guard_move: Decimal, oversell: Oversell = "keep") -> None:
         super().__init__(pool)
         self._guard_move = guard_move
+        self._oversell = oversell
 
     def due_shops(
         self,
@@ -156,6 +169,11 @@ class Pushes(Queries):
                 others = {**values, "due": due, "limit": limit - len(shops)}
                 shops += read_as(connection, Shop, DRIFT_CHECK_SHOPS.format(which=which), others)
         return shops
+
+    def shop(self, account_id: str, *, now: datetime) -> Shop | None:
+        """Return a shop with its locations and channels, whenever they were read."""
+        values = {**self._common(now), "read_after": "-infinity", "only": account_id}
+        return self._find(Shop, ONE, values)
 
     def claim(
         self,
@@ -232,8 +250,10 @@ class Pushes(Queries):
         narrows: Mapping[str, Sequence[Sku]] | None = None,
         progress: Mapping[str, BulkProgress] | None = None,
         unbulks: Mapping[str, Sequence[Sku]] | None = None,
-        locations: Mapping[str, Gid] | None = None,
+        details: ShopDetails | None = None,
+        channels: ShopChannels | None = None,
         forgets_locations: bool = False,
+        forgets_channels: bool = False,
         call_id: str | None = None,
         keeps_lease: bool = False,
         now: datetime,
@@ -256,7 +276,11 @@ class Pushes(Queries):
             "now": now,
             "call_id": call_id,
             "forgets_locations": forgets_locations,
-            "locations": None if locations is None else json.dumps(dict(locations)),
+            "locations": None if details is None else json.dumps(dict(details.locations)),
+            "scopes": None if details is None else details.scopes and list(details.scopes),
+            "forgets_channels": forgets_channels,
+            "channels": None if channels is None else json.dumps(dict(channels.ids)),
+            "missing_scopes": [] if channels is None else list(channels.missing_scopes),
             "skus": [push.change.sku for push in pushed],
             "rows": json.dumps([_columns(push) for push in pushed]),
             "events": json.dumps([fact for push in pushed for fact in _facts(push)]),
@@ -283,6 +307,7 @@ class Pushes(Queries):
             "expired_before": now - CLOCKS_APART_MAX,
             "read_after": now - LOCATIONS_KEPT,
             "guard_move": self._guard_move,
+            "oversell": self._oversell,
             "storefront": STOREFRONT,
         }
 
@@ -305,6 +330,9 @@ def _columns(push: Pushed) -> dict[str, Any]:
         "status": push.status,
         "former_status": push.former_status,
         "variants_count": push.variants_count,
+        "shown": push.shown and dict(push.shown),
+        "tracked": push.tracked,
+        "inventory_policy": push.inventory_policy,
         "is_verified": push.is_verified,
         "retry_at": push.retry_at and push.retry_at.isoformat(),
         "failures": push.failures,

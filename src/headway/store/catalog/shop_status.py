@@ -11,6 +11,7 @@ from typing import Any
 
 from psycopg import Connection
 
+from headway.core.catalog.change_outcomes import ShopWait
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.dispatch import STOREFRONT
 from headway.core.limits.rules import Resource
@@ -29,10 +30,10 @@ ROWS_SHOWN = 10
 
 # Shops that need a person come first. Each count is one index-only scan.
 SHOPS = f"""
-SELECT account.user_id, account.shop, account.status, account.reason,
+SELECT account.user_id, account.shop, account.status, account.reason, account.is_in_rehearsal,
   greatest(due.count - refused.count, 0), refused.count, worst.error, held.count, account.total
-FROM (SELECT user_id, shop, status, count(*) OVER () AS total,
-        CASE status WHEN 'connected' THEN wait_reason ELSE reason END AS reason
+FROM (SELECT user_id, shop, status, reason, push_started_at IS NULL AS is_in_rehearsal,
+        count(*) OVER () AS total
       FROM connected_accounts WHERE platform = '{STOREFRONT}' {{of_seller}}
       ORDER BY status = 'connected', user_id LIMIT %(shops)s) AS account
 CROSS JOIN LATERAL (
@@ -62,9 +63,6 @@ FROM listing_state TABLESAMPLE SYSTEM (%(percent)s)
 WHERE user_id = ANY(%(user_ids)s) GROUP BY user_id
 """
 LIMITERS = "SELECT limit_key, state FROM limiter WHERE limit_key = ANY(%(keys)s)"
-BREAKERS = """
-SELECT limit_key, reason FROM breaker WHERE limit_key = ANY(%(keys)s) AND open_until > %(now)s
-"""
 LAST_WRITES = """
 SELECT requested.limit_key, last.begun_at, last.result
 FROM unnest(%(keys)s::text[]) AS requested(limit_key)
@@ -135,13 +133,16 @@ SELECT (SELECT count(*) FROM chapters WHERE written_at IS NOT NULL),
 class ShopStatus:
     """One shop: what is up to date, what is not, and why.
 
-    Points are None until the shop was called; `trouble` says why nothing can be written now.
+    Points are None until the shop was called; `trouble` says why nothing can be written now,
+    `waits_until` when it is tried again.
     """
 
     user_id: SellerId
     shop: str
     is_connected: bool
+    is_in_rehearsal: bool
     trouble: str
+    waits_until: datetime | None
     listed: int
     in_step: int
     waiting: int
@@ -207,11 +208,13 @@ def storefront_status(
     *,
     resource_of: Callable[[str], Resource],
     calls: "ShopCallStats",
+    waits: Mapping[SellerId, ShopWait],
     seller: SellerId | None = None,
 ) -> StorefrontStatus:
     """Read the status of the shops, of all sellers or of one; `resource_of` names a shop's limit.
 
-    What calls have used is read before: a connection with tenant isolation cannot read the limits.
+    What calls have used, and which shops wait, is read before: a connection with tenant isolation
+    cannot read the limits.
     """
     condition = _of_seller(seller)
     values = {
@@ -227,7 +230,9 @@ def storefront_status(
     in_step, is_estimate = _in_step(connection, bound)
     held = read_as(connection, _held, HELD.format(of_seller=condition), values)
     return StorefrontStatus(
-        shops=tuple(_shop(row, in_step, calls, resource_of(row[1]).key) for row in rows),
+        shops=tuple(
+            _shop(row, in_step, calls, resource_of(row[1]).key, waits.get(row[0])) for row in rows
+        ),
         shops_count=rows[0][-1] if rows else 0,
         is_estimate=is_estimate,
         held=tuple(listing for listing, _ in held),
@@ -259,14 +264,13 @@ class ShopCallStats:
     """What calls to the shops have used, by key."""
 
     points: Mapping[str, tuple[float, float]]
-    breakers: Mapping[str, str]
     last: Mapping[str, tuple[datetime, str]]
 
     @classmethod
     def read(
         cls, connection: Connection, resources: Sequence[Resource], now: datetime
     ) -> "ShopCallStats":
-        """Read limits, breakers and the last write of each shop."""
+        """Read limits and the last write of each shop."""
         known = {resource.key: resource for resource in resources}
         values = {"keys": list(known), "now": now, "calls": CALLS_LOOKED_AT}
         stored = connection.execute(LIMITERS, values).fetchall()
@@ -278,24 +282,30 @@ class ShopCallStats:
             points[key] = (gauge.used, gauge.limit)
         return cls(
             points=points,
-            breakers=dict(connection.execute(BREAKERS, values).fetchall()),
             last={key: (at, result) for key, at, result in connection.execute(LAST_WRITES, values)},
         )
 
 
 def _shop(
-    row: Sequence[Any], in_step: Mapping[str, tuple[int, int]], calls: ShopCallStats, key: str
+    row: Sequence[Any],
+    in_step: Mapping[str, tuple[int, int]],
+    calls: ShopCallStats,
+    key: str,
+    wait: ShopWait | None,
 ) -> ShopStatus:
-    user_id, shop, status, reason, waiting, failing, error, held, _ = row
+    user_id, shop, status, reason, is_in_rehearsal, waiting, failing, error, held, _ = row
     points_used, points_max = calls.points.get(key, (None, None))
     pushed_at, pushed = calls.last.get(key, (None, ""))
     is_connected = status == "connected"
+    trouble = wait.reason if wait else ""
     steady, listed = in_step.get(user_id, (0, 0))
     return ShopStatus(
         user_id=user_id,
         shop=shop,
         is_connected=is_connected,
-        trouble=calls.breakers.get(key, "") if is_connected else reason or "disconnected",
+        is_in_rehearsal=is_in_rehearsal,
+        trouble=trouble if is_connected else reason or "disconnected",
+        waits_until=wait.until if wait and is_connected else None,
         listed=listed,
         in_step=steady,
         waiting=waiting,

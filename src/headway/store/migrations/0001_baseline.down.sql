@@ -11,7 +11,7 @@ DROP FUNCTION listing_search_matches;
 DROP TABLE listing_search, push_intent, boeing_raw_data, product_staging, product, listing_state;
 DROP TABLE timetable, family, market, product_sync_schedule;
 DROP FUNCTION listing_search_rename, listing_search_enter, listing_trigrams;
-DROP TABLE rate_budgets, breaker, call_ledger, limiter;
+DROP TABLE rate_budgets, supplier_locations, breaker, call_ledger, limiter;
 DROP TABLE credential_refresh, credential, connected_accounts, suppliers, profiles;
 DROP FUNCTION make_history_month;
 DROP VIEW history_months;

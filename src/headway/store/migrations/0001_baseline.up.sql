@@ -18,14 +18,15 @@ CREATE DOMAIN audit_event_type AS text CONSTRAINT audit_event_type_check CHECK (
     'sku_missing', 'not_listed', 'lease_rescued', 'slot_moved',
     -- listings and their shop
     'shopify_updated', 'shopify_update_failed', 'product_deactivated', 'listing_revived',
-    'change_held', 'change_approved', 'change_rejected', 'rolled_back', 'product_published',
+    'change_held', 'change_approved', 'change_rejected', 'rolled_back', 'product_created',
+    'product_published',
     'publish_blocked', 'drift_found', 'ids_resolved',
     -- account jobs
     'job_started', 'job_completed', 'job_yielded', 'job_rescheduled', 'job_failed', 'job_dead',
     'job_cancelled', 'job_rescued', 'job_revived', 'job_woken', 'plan_limit_reached',
     'plan_limit_lifted', 'account_connected', 'account_disconnected', 'account_renamed', 'token_refreshed',
     -- people
-    'sync_paused', 'sync_resumed', 'sync_triggered', 'tier_set', 'key_created', 'key_revoked',
+    'sync_paused', 'sync_resumed', 'sync_triggered', 'tier_set', 'shop_started', 'key_created', 'key_revoked',
     'link_created', 'session_begun', 'session_ended',
     'supplier_added', 'supplier_removed', 'supplier_chosen',
     -- monitoring
@@ -129,7 +130,9 @@ CREATE TABLE profiles (
     markup numeric CHECK (markup > -1),
     rounding text CHECK (rounding IN ('cent', 'whole', '99')),
     margin_min numeric CHECK (margin_min > -1),
-    compare_at text CHECK (compare_at IN ('none', 'list')),
+    compare_at text CHECK (compare_at IN ('keep', 'clear', 'list')),
+    channels text,
+    oversell text CHECK (oversell IN ('keep', 'deny')),
     guard_move numeric CHECK (guard_move >= 0),
     guard_share numeric CHECK (guard_share >= 0),
     listing_count integer NOT NULL DEFAULT 0,
@@ -147,6 +150,9 @@ COMMENT ON COLUMN profiles.supplier IS 'Supplier all listings of this seller are
 COMMENT ON COLUMN profiles.price_basis IS 'Supplier price the shop price is computed from.';
 COMMENT ON COLUMN profiles.markup IS 'Share added to the price basis; 0.1 is 10 %.';
 COMMENT ON COLUMN profiles.margin_min IS 'Smallest markup over cost: a lower price is raised to it.';
+COMMENT ON COLUMN profiles.compare_at IS 'Crossed-out price: keep the merchant''s own, clear it, or set the list price.';
+COMMENT ON COLUMN profiles.channels IS 'Sales channels that published parts are visible on, separated by commas; none means nowhere.';
+COMMENT ON COLUMN profiles.oversell IS 'Variants that sell at zero stock: keep and report them, or deny it.';
 COMMENT ON COLUMN profiles.guard_move IS 'Largest price change, as a share, that is pushed without approval.';
 COMMENT ON COLUMN profiles.guard_share IS 'Largest share of the listings that may change in a day without approval.';
 COMMENT ON COLUMN profiles.listing_count IS 'Number of listings, counted periodically; the guard against mass changes uses it.';
@@ -178,7 +184,12 @@ CREATE TABLE connected_accounts (
     reason text NOT NULL DEFAULT '',
     horizon_at timestamptz,
     locations jsonb,
+    scopes text[],
     locations_at timestamptz,
+    push_started_at timestamptz,
+    channels jsonb,
+    channels_at timestamptz,
+    missing_scopes text[] NOT NULL DEFAULT '{}',
     push_fence bigint NOT NULL DEFAULT 0,
     push_owner text,
     push_lease_until timestamptz,
@@ -206,6 +217,14 @@ COMMENT ON COLUMN connected_accounts.owner_id IS
 COMMENT ON COLUMN connected_accounts.reason IS 'Why it is disconnected.';
 COMMENT ON COLUMN connected_accounts.horizon_at IS 'The platform hides orders older than this; NULL if it hides none.';
 COMMENT ON COLUMN connected_accounts.locations IS 'Stock locations of the shop: name to id.';
+COMMENT ON COLUMN connected_accounts.scopes IS
+    'Access scopes that the shop granted our app, read with its locations; NULL if not known.';
+COMMENT ON COLUMN connected_accounts.push_started_at IS
+    'When a person let Headway write to the shop; NULL while it is in rehearsal: read, and never written.';
+COMMENT ON COLUMN connected_accounts.channels IS 'Sales channels of the shop: name to id.';
+COMMENT ON COLUMN connected_accounts.channels_at IS 'When the sales channels were read; NULL makes the next push read them.';
+COMMENT ON COLUMN connected_accounts.missing_scopes IS
+    'Scopes that publishing needs and the merchant has not granted.';
 COMMENT ON COLUMN connected_accounts.push_fence IS
     'Fencing number of the push lease. Only one worker writes to a shop at a time.';
 COMMENT ON COLUMN connected_accounts.push_owner IS 'Worker that holds the push lease.';
@@ -298,6 +317,15 @@ COMMENT ON TABLE breaker IS 'Circuit breakers: no calls while open_until lies ah
 COMMENT ON COLUMN breaker.failures IS 'Failed calls in a row.';
 COMMENT ON COLUMN breaker.trips IS 'Times it opened in a row; each time for longer.';
 
+CREATE TABLE supplier_locations (
+    supplier text NOT NULL,
+    name text NOT NULL,
+    first_seen_at timestamptz NOT NULL,
+    last_seen_at timestamptz NOT NULL,
+    PRIMARY KEY (supplier, name)
+);
+COMMENT ON TABLE supplier_locations IS 'Locations with stock that nobody has mapped or left out.';
+
 CREATE TABLE rate_budgets (
     limit_key text NOT NULL,
     platform text NOT NULL,
@@ -365,6 +393,7 @@ CREATE TABLE product_sync_schedule (
     value_weight double precision NOT NULL DEFAULT 1
         CHECK (value_weight > 0 AND value_weight <= 1000000),
     family text,
+    channels text,
     swept_from timestamptz,
 
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -438,6 +467,7 @@ COMMENT ON COLUMN product_sync_schedule.changes_seen IS 'Observed changes; older
 COMMENT ON COLUMN product_sync_schedule.watched_days IS 'Days those changes were observed in; older ones count less.';
 COMMENT ON COLUMN product_sync_schedule.changed_at IS 'Last observed change.';
 COMMENT ON COLUMN product_sync_schedule.value_weight IS 'Cost of a minute of staleness, compared with other listings.';
+COMMENT ON COLUMN product_sync_schedule.channels IS 'Its own sales channels, as imported; NULL means the seller''s where Headway published it, else the merchant''s.';
 COMMENT ON COLUMN product_sync_schedule.family IS 'Group of listings that change together: as imported, else the manufacturer.';
 COMMENT ON COLUMN product_sync_schedule.swept_from IS 'Its own due time, while a change in its family has made it due earlier.';
 
@@ -491,6 +521,7 @@ CREATE TABLE listing_state (
     applied jsonb,
     applied_at timestamptz,
     applied_version bigint NOT NULL DEFAULT 0,
+    shown jsonb,
     verified_at timestamptz,
     moved_at timestamptz,
     held_reason text,
@@ -507,14 +538,17 @@ CREATE TABLE listing_state (
 CREATE INDEX listing_state_push ON listing_state (user_id, push_at) WHERE push_at IS NOT NULL;
 CREATE INDEX listing_state_refused ON listing_state (user_id, push_failures DESC, sku)
     WHERE push_at IS NOT NULL AND push_failures > 0;
+CREATE INDEX listing_state_unpublished ON listing_state (user_id)
+    WHERE push_at IS NOT NULL AND push_error LIKE 'not published: %';
 CREATE INDEX listing_state_held ON listing_state (user_id, held_at) WHERE held_reason IS NOT NULL;
 CREATE INDEX listing_state_moved ON listing_state (user_id, moved_at) WHERE moved_at IS NOT NULL;
 CREATE INDEX listing_state_verified ON listing_state (user_id, verified_at NULLS FIRST)
     WHERE applied IS NOT NULL;
 COMMENT ON TABLE listing_state IS
-    'For each listing: what the supplier said (observed), what the shop should show (desired), what the shop confirmed (applied).';
+    'For each listing: what the supplier answered (observed), what the shop should show (desired), what the shop confirmed (applied).';
 COMMENT ON COLUMN listing_state.desired_version IS 'Increases with each change of desired.';
 COMMENT ON COLUMN listing_state.applied_version IS 'Version of desired that applied confirms.';
+COMMENT ON COLUMN listing_state.shown IS 'What the shop showed when it was last read, as it was.';
 COMMENT ON COLUMN listing_state.verified_at IS 'When the shop was last read back.';
 COMMENT ON COLUMN listing_state.moved_at IS 'Last change of the price, or of the stock to zero; the guard against mass changes counts these.';
 COMMENT ON COLUMN listing_state.held_reason IS 'Why a change waits for approval; NULL if none is held.';
@@ -535,6 +569,8 @@ CREATE TABLE product (
     status text CHECK (status IN ('ACTIVE', 'ARCHIVED', 'DRAFT', 'UNLISTED')),
     former_status text CHECK (former_status IN ('ACTIVE', 'ARCHIVED', 'DRAFT', 'UNLISTED')),
     variants_count integer,
+    tracked boolean,
+    inventory_policy text CHECK (inventory_policy IN ('DENY', 'CONTINUE')),
     price numeric,
     cost_per_item numeric,
     currency text,
@@ -544,10 +580,15 @@ CREATE TABLE product (
     PRIMARY KEY (user_id, sku),
     CONSTRAINT product_shop_sku_unique UNIQUE (user_id, shop_sku)
 );
+-- Few products sell at zero stock; an alert counts them every minute.
+CREATE INDEX product_oversold ON product (user_id, sku)
+    WHERE (NOT tracked OR inventory_policy = 'CONTINUE') AND status = 'ACTIVE';
 COMMENT ON TABLE product IS 'Products in the shop, with the ids and values that the shop confirmed.';
 COMMENT ON COLUMN product.sku IS 'The supplier''s SKU.';
 COMMENT ON COLUMN product.shop_sku IS 'The SKU in the shop.';
 COMMENT ON COLUMN product.status IS 'Status in the shop.';
+COMMENT ON COLUMN product.tracked IS 'Whether the shop counts its stock; NULL until it was read.';
+COMMENT ON COLUMN product.inventory_policy IS 'Whether the shop sells it at zero stock (CONTINUE); NULL until it was read.';
 COMMENT ON COLUMN product.former_status IS 'Status before it was parked, restored by revive.';
 
 CREATE TABLE product_staging (
@@ -557,7 +598,8 @@ CREATE TABLE product_staging (
     shop_sku text NOT NULL,
     batch_id uuid NOT NULL,
     status text NOT NULL DEFAULT 'requested'
-        CHECK (status IN ('requested', 'normalized', 'published', 'blocked', 'failed')),
+        CHECK (status IN (
+            'requested', 'normalized', 'created', 'published', 'blocked', 'failed')),
     reason text NOT NULL DEFAULT '',
     title text NOT NULL DEFAULT '',
     description text NOT NULL DEFAULT '',
@@ -579,6 +621,8 @@ CREATE TABLE product_staging (
 CREATE INDEX product_staging_batch ON product_staging (batch_id);
 COMMENT ON TABLE product_staging IS 'Parts that are being published to a shop, and the result.';
 COMMENT ON COLUMN product_staging.batch_id IS 'Publish request the part came with.';
+COMMENT ON COLUMN product_staging.status IS
+    'created is in the shop; published is also visible on its sales channels, as the shop confirmed.';
 COMMENT ON COLUMN product_staging.reason IS 'Why it is blocked or failed.';
 
 CREATE TABLE boeing_raw_data (
@@ -598,7 +642,7 @@ CREATE TABLE push_intent (
     account_id uuid NOT NULL REFERENCES connected_accounts (id) ON DELETE CASCADE,
     user_id text NOT NULL,
     kind text NOT NULL
-        CHECK (kind IN ('stock', 'activate', 'price', 'status', 'create', 'bulk')),
+        CHECK (kind IN ('stock', 'activate', 'price', 'status', 'create', 'publish', 'bulk')),
     fence bigint NOT NULL,
     skus text[] NOT NULL,
     writes jsonb NOT NULL,
@@ -1365,6 +1409,7 @@ GRANT SELECT ON sync_audit_log, profiles, connected_accounts, product_sync_sched
     product, product_staging, push_intent, listing_search, sync_jobs, orders, line_items, shipments,
     refunds, listings, customers, payments, unreadable_records, pauses, notices TO headway_seller;
 GRANT UPDATE ON product_sync_schedule, listing_state, sync_jobs TO headway_seller;
+GRANT UPDATE (push_started_at, locations_at, updated_at) ON connected_accounts TO headway_seller;
 GRANT INSERT ON sync_audit_log TO headway_seller;
 GRANT INSERT, UPDATE, DELETE ON product_staging, pauses TO headway_seller;
 -- Plan, supplier and pricing are the operator's to set.

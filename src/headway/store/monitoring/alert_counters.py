@@ -19,9 +19,12 @@ from headway.core.monitoring.alerts import NAMES_SHOWN
 from headway.core.monitoring.metrics import (
     ConnectionMetric,
     HourMetric,
+    LocationMetric,
+    OversellMetric,
     RemovalMetric,
     TroubleNames,
     UnreadableMetric,
+    VisibilityMetric,
 )
 from headway.store.catalog.suppliers import overdue_count
 from headway.store.pool import guarded
@@ -30,6 +33,7 @@ from headway.store.queries import Queries, read_as
 HOUR = timedelta(hours=1)
 # The documents' number: this long after its lease no worker can still have it.
 STUCK_AFTER = timedelta(minutes=10)
+LOCATION_KEPT = timedelta(hours=26)
 COUNT_MAX = 10_000
 NAMED_MAX = 100
 
@@ -135,6 +139,35 @@ FROM listing_walks AS walk JOIN connected_accounts AS account ON account.id = wa
 WHERE walk.held_reason IS NOT NULL AND account.status = 'connected'
 ORDER BY walk.held_since, name LIMIT %(named)s
 """
+# What waits for its shop's scopes or channels; the reason is that of core/catalog/channels.py.
+UNPUBLISHED = """
+SELECT account.user_id AS seller, account.platform || ' ' || account.shop AS name,
+  count(*) AS count, min(few.push_error) AS reason
+FROM (SELECT user_id, push_error FROM listing_state
+      WHERE push_at IS NOT NULL AND push_error LIKE 'not published: %%' LIMIT %(most)s) AS few
+JOIN connected_accounts AS account
+  ON account.user_id = few.user_id AND account.locations IS NOT NULL
+WHERE account.status = 'connected'
+GROUP BY account.id ORDER BY account.user_id LIMIT %(named)s
+"""
+OVERSOLD = """
+SELECT account.user_id AS seller, account.platform || ' ' || account.shop AS name,
+  count(*) AS count, (array_agg(few.sku ORDER BY few.sku))[:%(shown)s] AS examples
+FROM (SELECT user_id, sku FROM product
+      WHERE (NOT tracked OR inventory_policy = 'CONTINUE') AND status = 'ACTIVE'
+      LIMIT %(most)s) AS few
+JOIN connected_accounts AS account
+  ON account.user_id = few.user_id AND account.locations IS NOT NULL
+WHERE account.status = 'connected'
+GROUP BY account.id ORDER BY account.user_id LIMIT %(named)s
+"""
+
+
+# A part is read at least once a day, so a name that was not seen for longer is gone.
+LOCATIONS = """
+SELECT supplier, name, first_seen_at AS since FROM supplier_locations
+WHERE last_seen_at > %(day_ago)s ORDER BY supplier, name LIMIT %(named)s
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +183,9 @@ class Troubles:
     names: TroubleNames
     unreadable: Sequence[UnreadableMetric]
     removals: Sequence[RemovalMetric]
+    locations: Sequence[LocationMetric]
+    unpublished: Sequence[VisibilityMetric]
+    oversold: Sequence[OversellMetric]
 
 
 class MinuteCounters(Queries):
@@ -179,6 +215,7 @@ class MinuteCounters(Queries):
             "shown": NAMES_SHOWN,
             "platforms": list(platforms),
             "recent": now - TOGETHER,
+            "day_ago": now - LOCATION_KEPT,
         }
         with guarded(), self._pool.connection() as connection:
             (names,) = read_as(connection, TroubleNames, NAMES, values)
@@ -186,7 +223,10 @@ class MinuteCounters(Queries):
                 Troubles,
                 connections=_connections(connection, values),
                 names=names,
+                locations=read_as(connection, LocationMetric, LOCATIONS, values),
                 removals=read_as(connection, RemovalMetric, REMOVALS, values),
+                unpublished=read_as(connection, VisibilityMetric, UNPUBLISHED, values),
+                oversold=read_as(connection, OversellMetric, OVERSOLD, values),
                 unreadable=read_as(connection, UnreadableMetric, UNREADABLE, values),
             )
             (troubles,) = read_as(connection, named, TROUBLES, values)

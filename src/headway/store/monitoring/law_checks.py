@@ -100,6 +100,8 @@ LOST = f"""
   WHEN desired_version < applied_version THEN 'applied version ' || applied_version
        || ' is ahead of the desired version ' || desired_version
   WHEN desired IS NULL THEN 'was observed, but nothing is desired and nothing is held'
+  WHEN NOT coalesce(applied -> 'channels', '[]') @> (desired -> 'channels')
+    THEN 'is not visible on its sales channels, and nothing is to publish it'
   ELSE 'the shop does not show what is desired, and nothing is to push it' END
 FROM listing_state
 WHERE desired_version < applied_version
@@ -151,9 +153,9 @@ ORDER BY row.user_id, row.sku
 """
 
 # L9: a price is plain digits above zero, in the currency of the shop. What is held may be what a
-# shop asked before it was ours.
+# shop asked before it was ours. Nothing is written to a shop before a person has started it.
 HARMFUL = """
-SELECT user_id, sku, CASE WHEN applied ->> 'price' ~ '^(-|[0.]+$)'
+(SELECT user_id, sku, CASE WHEN applied ->> 'price' ~ '^(-|[0.]+$)'
     AND held_reason IS NULL THEN 'the shop shows the price ' || (applied ->> 'price')
   ELSE 'desired price ' || coalesce(desired ->> 'price', 'missing') || ' '
     || coalesce(desired ->> 'currency', '(no currency)') END
@@ -163,7 +165,14 @@ WHERE (held_reason IS NULL AND applied ->> 'price' ~ '^(-|[0.]+$)')
      coalesce(desired ->> 'currency', '') <> %(currency)s
      OR coalesce(desired ->> 'price', '') !~ '^[0-9]+(\\.[0-9]+)?$'
      OR (held_reason IS NULL AND (desired ->> 'price') ~ '^[0.]+$')))
-ORDER BY user_id, sku
+ORDER BY user_id, sku)
+UNION ALL
+(SELECT intent.user_id, intent.skus[1], 'its ' || intent.kind || ' was sent at '
+  || to_char(intent.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI')
+  || ' UTC to a shop that nobody had started'
+FROM push_intent AS intent JOIN connected_accounts AS account ON account.id = intent.account_id
+WHERE account.push_started_at IS NULL OR intent.created_at < account.push_started_at
+ORDER BY intent.created_at, intent.id)
 """
 
 # L10: the foreign key forbids the first; a restored or hand-made database may lack the key.

@@ -9,6 +9,7 @@ from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName
 from headway.core.dispatch import STOREFRONT
 from headway.core.pauses import Pause
 from headway.core.reasons import ListingPosition
+from headway.store.catalog.shop_waits import SHOP_WAITS
 from headway.store.catalog.suppliers import Suppliers
 from headway.store.pauses import active_pauses
 from headway.store.pool import Lent, guarded
@@ -49,13 +50,15 @@ SELECT me.id::text, me.user_id, me.sku, me.priority, me.next_sync_at, me.sync_st
   ahead.rows > {AHEAD_MAX} AS has_more, state.held_reason, state.push_at,
   coalesce(state.push_failures, 0) AS push_failures, state.push_error, state.applied_at,
   bulk.id IS NOT NULL AS is_in_bulk, account.status AS shop_status, account.reason AS shop_reason,
-  account.wait_until AS shop_wait_until, account.wait_reason AS shop_wait_reason,
+  wait.until AS shop_wait_until, wait.reason AS shop_wait_reason,
+  account.id IS NOT NULL AND account.push_started_at IS NULL AS is_shop_in_rehearsal,
   me.changes_seen, me.watched_days, me.changed_at, me.value_weight, me.family, me.swept_from,
   me.is_paused
 FROM ({{chosen}}) AS me
 LEFT JOIN listing_state AS state USING (user_id, sku)
 LEFT JOIN connected_accounts AS account ON account.user_id = me.user_id
   AND account.platform = '{STOREFRONT}'
+LEFT JOIN ({SHOP_WAITS} ORDER BY user_id, until DESC) AS wait ON wait.user_id = me.user_id
 LEFT JOIN push_intent AS bulk ON bulk.account_id = account.id AND bulk.state = 'open'
   AND bulk.kind = 'bulk' AND me.sku = ANY (bulk.skus)
 CROSS JOIN LATERAL (SELECT count(DISTINCT sku) AS skus, count(*) AS rows FROM ({BRANCHES}

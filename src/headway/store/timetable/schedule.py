@@ -81,6 +81,11 @@ SELECT user_id, sku, %(now)s, 'lease_rescued', %(now)s FROM freed
 """
 
 
+NOTE_LOCATIONS = """
+INSERT INTO supplier_locations (supplier, name, first_seen_at, last_seen_at)
+SELECT %(supplier)s, name, %(now)s, %(now)s FROM unnest(%(names)s::text[]) AS name ORDER BY name
+ON CONFLICT (supplier, name) DO UPDATE SET last_seen_at = excluded.last_seen_at
+"""
 RETRIED = """
 SELECT count(DISTINCT sku) FROM product_sync_schedule
 WHERE retried_at >= %(since)s AND supplier = %(supplier)s
@@ -176,6 +181,11 @@ class Schedule(Queries):
     def reset_suspicion(self) -> int:
         """Reset the suspicion of all listings that are not being read; return how many."""
         return self._write(RESET_SUSPICION, {"supplier": self._supplier})
+
+    def note_locations(self, names: Collection[str], *, now: datetime) -> int:
+        """Store that stock was quoted at unknown locations, which raises an alert."""
+        values = {"supplier": self._supplier, "names": sorted(names), "now": now}
+        return self._write(NOTE_LOCATIONS, values)
 
     def rescue(self, now: datetime) -> int:
         """Free the listings whose lease has expired; return how many."""

@@ -98,6 +98,7 @@ async function act(button, more = {}) {
     const undo = dataset.undo ? () => undoIt(dataset) : null;
     if (reply.key) showKey(reply.key);
     else toast(messageOf(reply, `${label}: done`), { undo });
+    if ("reload" in dataset) window.location.reload();
   } catch (trouble) {
     toast(trouble instanceof TypeError ? "the server does not answer; nothing was changed that we know of" : trouble.message, { isBad: true });
   } finally {

@@ -48,7 +48,7 @@
       if (signal.aborted || document.activeElement !== field) return undefined;
       list.innerHTML = html;
       show(list.childElementCount > 0);
-      setText(document.getElementById("announcer"), list.firstElementChild?.dataset.said || "");
+      setText(document.getElementById("announcer"), list.firstElementChild?.dataset.announcement || "");
     } catch (error) {
       if (error.name !== "AbortError") show(false);
     }

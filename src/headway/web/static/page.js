@@ -80,7 +80,7 @@ function announceCall(facts) {
   callSeen = facts.call;
   if (isFirst || performance.now() - announcedAt < ANNOUNCE_MS) return;
   announcedAt = performance.now();
-  setText(document.getElementById("announcer"), facts.callSaid);
+  setText(document.getElementById("announcer"), facts.callAnnouncement);
 }
 
 function sayLink(state) {

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from headway.clock import Clock
 from headway.core.accounts.jobs import Account, PlatformName
-from headway.core.accounts.narrowing import UNNAMED
+from headway.core.accounts.unreadable_rows import UNNAMED
 from headway.core.accounts.warehouse import Unreadable
 from headway_lab.simulation.accounts.ages import Ages
 from headway_lab.simulation.accounts.culprits import Culprit
@@ -121,14 +121,24 @@ class BlastRadius:
 
     def wrongly_unreadable(self, account: Account, records: Sequence[Unreadable]) -> list[str]:
         """Return the records that were set aside though nothing is wrong with them."""
-        if self.is_endless(account):
+        if not records or self.is_endless(account):
             return []
-        own = self.poisoned_orders(account)
+        own = {*self.poisoned_orders(account)}
+        if not own:
+            return [record.external_id for record in records]
+        own |= self._payments_of(account, own)
         return [
             record.external_id
             for record in records
-            if not own or not (record.external_id in own or record.external_id.startswith(UNNAMED))
+            if record.external_id.partition("/")[0] not in own
+            and not record.external_id.startswith(UNNAMED)
         ]
+
+    def _payments_of(self, account: Account, orders: Collection[str]) -> set[str]:
+        """Return the ledger entries of orders: a reply about their payments shows the order."""
+        shop = self._strained[account.platform, account.shop]
+        rows = self._platforms[shop.platform].truth(shop).get("payments", {})
+        return {str(key) for key, row in rows.items() if row.get("order_id") in orders}
 
     def died(self, account: Account, subject: str, reason: str) -> bool:
         """Note a dead job; return False if it may be: a list that never settles ends so."""

@@ -11,7 +11,7 @@ from headway.core.accounts.jobs import DataKind, PlatformName
 from headway_lab.platforms import ETSY, PRINTIFY, SHOPIFY
 from headway_lab.simulation.accounts.world import DAY_S, HOUR_S, ShopPlan, interval_s
 from headway_lab.simulators.etsy.simulator import EtsyApp
-from headway_lab.simulators.shopify.tokens import AppSecret
+from headway_lab.simulators.shopify.apps import AppSecret
 
 # The assumed daily quota of Etsy until its first reply says otherwise.
 BELIEVED = 1.5

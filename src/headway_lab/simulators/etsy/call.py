@@ -33,6 +33,12 @@ SCOPES = {
 FORMS = frozenset({"token", "scopes"})
 FIRST_S = 946_684_800
 OFFSET_MAX = 12_000
+LEDGER_SPAN_S = 31 * 86_400
+BEYOND = "Offset provided is greater than the maximum offset allowed."
+TOO_WIDE = (
+    "Time window between min_created and max_created must be no more than"
+    f" {LEDGER_SPAN_S} seconds (31 days)."
+)
 TIMES = ("min_created", "max_created", "min_last_modified", "max_last_modified")
 FLAGS = ("was_paid", "was_shipped", "was_delivered", "was_canceled", "legacy")
 ORDERS = ("asc", "ascending", "desc", "descending", "up", "down")
@@ -93,6 +99,10 @@ def _read(endpoint: str, params: Mapping[str, str]) -> tuple[dict[str, Any], str
         values[name] = value
     if endpoint == "ledger" and not {"min_created", "max_created"} <= values.keys():
         return {}, "min_created and max_created are required"
+    if endpoint == "ledger" and values["max_created"] - values["min_created"] > LEDGER_SPAN_S:
+        return {}, TOO_WIDE
+    if values.get("offset", 0) > OFFSET_MAX:
+        return {}, BEYOND
     if endpoint == "payments" and "payment_ids" not in values:
         return {}, "payment_ids is required"
     return values, ""
@@ -109,7 +119,7 @@ def _value(endpoint: str, name: str, text: str) -> object:
     if name == "limit" and is_list:
         return _number(text, 1, 100)
     if name == "offset" and is_list:
-        return _number(text, 0, OFFSET_MAX)
+        return _number(text, 0, 2**40)
     if name in FLAGS and endpoint in {"receipts", "receipt"}:
         return {"true": True, "false": False}.get(text)
     words = WORDS.get(endpoint, {}).get(name, ())

@@ -27,8 +27,8 @@ from headway_lab.simulators.reply import SimReply, json_reply
 __all__ = ["EtsyApp", "EtsySimulator"]
 
 HTML_PAGE = b"<!DOCTYPE html><html><title>Etsy is taking a short break</title></html>"
-SAID = {
-    "second": ("Exceeded per second rate limit", "1"),
+REFUSALS = {
+    "second": ("Exceeded per second rate limit", ""),
     "day": ("Exceeded daily rate limit", "86400"),
 }
 PAGE_TYPE = {"Content-Type": "text/html"}
@@ -106,12 +106,14 @@ class EtsySimulator:
                 reply = self._suffer(call, lowered, fault, at_s)
             else:
                 self.log.refusals[refused] += 1
-                text, wait_s = SAID[refused]
-                reply = json_reply({"error": text}, status=429, headers={"Retry-After": wait_s})
+                text, wait_s = REFUSALS[refused]
+                more = {"Retry-After": wait_s} if wait_s else {}
+                reply = json_reply({"error": text}, status=429, headers=more)
             if fault is SimulatedFault.SLOW:
                 delay_s += self.faults.slowness_s()
-            meant = {**reply.headers, **self.meter.headers(at_s)}
-            return replace(reply, headers=meant, delay_s=delay_s)
+            # Too many in a second are refused before anything is counted, without a header.
+            limits = {} if refused == "second" else self.meter.headers(at_s)
+            return replace(reply, headers={**reply.headers, **limits}, delay_s=delay_s)
 
     def _suffer(
         self,
@@ -156,7 +158,10 @@ class EtsySimulator:
         return self._open(call, user_id)
 
     def _check_key(self, key: str) -> SimReply | None:
-        keystring, _, secret = key.partition(":")
+        keystring, colon, secret = key.partition(":")
+        if not colon:
+            text = "Invalid API key: should be in the format 'keystring:shared_secret'."
+            return _message(403, text)
         if keystring != self._app.keystring:
             return _message(403, "API key not found or not active. See x-api-key header.")
         if not secret:

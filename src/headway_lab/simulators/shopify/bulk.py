@@ -14,6 +14,7 @@ from headway_lab.simulators.shopify.request import Info, Payload, ShopRequest
 from headway_lab.simulators.shopify.schema import Operation, read_document
 
 RUNNING_MAX = 5
+CLIENT_CHARS = (10, 255)
 FILE_BYTES_MAX = 100_000_000
 NOT_ITSELF = frozenset({"bulkOperationRunMutation", "stagedUploadsCreate"})
 RunLine = Callable[["BulkOperation", Mapping[str, Any], float], Payload]
@@ -103,7 +104,7 @@ class BulkOperations:
         if path not in self._files:
             return "NO_SUCH_FILE", "The JSONL file could not be found."
         if len(self.running) >= RUNNING_MAX:
-            return "LIMIT_REACHED", "Bulk operations limit reached. Please try again later."
+            return "OPERATION_IN_PROGRESS", "Another bulk mutation is already running."
         try:
             lines = [json.loads(line) for line in self._files[path].splitlines() if line.strip()]
         except ValueError:
@@ -167,6 +168,11 @@ def stage_uploads(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: 
 def run_mutation(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
     """Start one mutation over the lines of a staged file."""
     shop_request = info.context
+    client, (least, most) = arguments.get("clientIdentifier"), CLIENT_CHARS
+    if client is not None and not least <= len(client) <= most:
+        text = f"must have from {least} to {most} characters"
+        error = shop_request.user_error(None, ("clientIdentifier",), text)
+        return {"bulkOperation": None, "userErrors": [error]}
     made = shop_request.bulk.run(shop_request, arguments["mutation"], arguments["stagedUploadPath"])
     if isinstance(made, BulkOperation):
         return {"bulkOperation": made.view(shop_request.at_s), "userErrors": []}

@@ -31,7 +31,7 @@ from headway_lab.simulators.shopify.orders import (
     SoldOrder,
     SoldShipment,
 )
-from headway_lab.simulators.shopify.schema import short_text
+from headway_lab.simulators.shopify.schema import check_scope, short_text
 from headway_lab.simulators.shopify.shop import SimulatedShop
 
 HORIZON = timedelta(days=60)
@@ -104,12 +104,7 @@ class Trade:
 
     def need(self, scope: str, name: str) -> None:
         """Refuse what the merchant did not grant."""
-        if scope not in self.shop.setup.scopes:
-            access = f"`{scope}` access scope."
-            raise GraphQLError(
-                f"Access denied for {name} field. Required access: {access}",
-                extensions={"code": "ACCESS_DENIED", "requiredAccess": access},
-            )
+        check_scope(self.shop.setup.scopes, scope, name)
 
     def order_of(self, own: int, now: datetime) -> Node | None:
         """Return the order of that number, if it exists and may be seen."""

@@ -1,5 +1,6 @@
 """Products in a simulated shop: prices of one product's variants, and the product's own fields."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -9,13 +10,19 @@ from headway_lab.simulators.shopify.request import Facet, Info, Payload, UserErr
 from headway_lab.simulators.shopify.schema import as_money
 from headway_lab.simulators.shopify.shop import ShopProduct, ShopVariant, SimulatedShop
 
+# Code, field and message of an error.
+Fault = tuple[str | None, str, str]
+TEXT_CHARS_MAX = 255
+# No recording shows the exact bound; there is one.
+MONEY_BELOW = 10**18
+NO_HANDLE = re.compile(r"[^a-z0-9_]+")
 PRODUCT_FIELDS = {
     "title": "title",
     "vendor": "vendor",
     "descriptionHtml": "description",
     "status": "status",
 }
-FACETS = ("price", "compare_at", "cost", "sku", "tracked")
+FACETS = ("price", "compare_at", "cost", "sku", "tracked", "policy")
 
 
 def update_variants(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
@@ -35,12 +42,12 @@ def update_variants(_: object, info: Info, **arguments: Any) -> Payload:  # noqa
     errors: list[UserError] = []
     for index, argument in enumerate(arguments["variants"]):
         variant = shop_request.shop.variants.get(argument.get("id") or "")
-        if fault := _variant_fault(product, variant, argument):
-            code, name, message = fault
-            errors.append(
-                shop_request.user_error(code, ("variants", index, *name.split(".")), message)
-            )
-        elif variant is not None:
+        faults = _variant_faults(product, variant, argument)
+        errors += [
+            shop_request.user_error(code, ("variants", index, *name.split(".")), message)
+            for code, name, message in faults
+        ]
+        if variant is not None and not faults:
             changes.append((variant, edited(variant, argument)))
     if errors and not arguments["allowPartialUpdates"]:
         return {**_refused(product, *errors), "productVariants": None}
@@ -62,6 +69,8 @@ def update_product(_: object, info: Info, **arguments: Any) -> Payload:  # noqa:
         return _refused(None, shop_request.user_error(None, ("id",), "Product does not exist"))
     if handle_fault(shop_request.shop, fields.get("handle"), product):
         return _refused(product, shop_request.user_error(None, ("handle",), "Handle is not good"))
+    if fault := text_fault(fields, is_new=False):
+        return _refused(product, shop_request.user_error(None, *fault))
     updated = updated_product(product, fields)
     shop_request.shop.put_product(updated)
     shop_request.record(product_facets(product, updated, fields))
@@ -78,6 +87,8 @@ def edited(variant: ShopVariant, fields: Mapping[str, Any]) -> ShopVariant:
         values["compare_at"] = _money(fields["compareAtPrice"])
     if "cost" in item:
         values["cost"] = _money(item["cost"])
+    if fields.get("inventoryPolicy") is not None:
+        values["policy"] = fields["inventoryPolicy"]
     if item.get("tracked") is not None:
         values["tracked"] = item["tracked"]
     for source in (item, fields):
@@ -95,17 +106,41 @@ def variant_facets(old: ShopVariant, new: ShopVariant) -> list[Facet]:
     ]
 
 
-def money_fault(fields: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """Return code, field and message of an amount below zero, if there is one."""
+def money_faults(fields: Mapping[str, Any]) -> list[Fault]:
+    """Return what is wrong with the amounts of a variant; of a bad cost there are two errors."""
     item = fields.get("inventoryItem") or {}
-    for code, name, value in (
-        ("NEGATIVE_PRICE_VALUE", "price", fields.get("price")),
-        ("NEGATIVE_PRICE_VALUE", "compareAtPrice", fields.get("compareAtPrice")),
-        ("GREATER_THAN_OR_EQUAL_TO", "inventoryItem.cost", item.get("cost")),
+    faults: list[Fault] = []
+    for name, value in (
+        ("price", fields.get("price")),
+        ("compareAtPrice", fields.get("compareAtPrice")),
+        ("inventoryItem.cost", item.get("cost")),
     ):
-        if value is not None and as_money(value) < 0:
-            return code, name, "Must be greater than or equal to 0"
+        amount = Decimal(0) if value is None else as_money(value)
+        if 0 <= amount < MONEY_BELOW:
+            continue
+        if name == "inventoryItem.cost":
+            faults.append((None, "inventoryItem", "Inventory item is invalid"))
+        if amount < 0:
+            text = "must be greater than or equal to 0"
+            faults.append(("GREATER_THAN_OR_EQUAL_TO", name, text))
+        else:
+            faults.append(("INVALID_INPUT", name, f"must be less than {MONEY_BELOW}"))
+    return faults
+
+
+def text_fault(fields: Mapping[str, Any], *, is_new: bool) -> tuple[tuple[str, ...], str] | None:
+    """Return field and message of a text that is blank or too long; the message names no field."""
+    if not (fields.get("title") or "").strip() and (is_new or "title" in fields):
+        return ("title",), "can't be blank"
+    for name in ("title", "vendor"):
+        if len(fields.get(name) or "") > TEXT_CHARS_MAX:
+            return (name,), f"is too long (maximum is {TEXT_CHARS_MAX} characters)"
     return None
+
+
+def normalized(handle: str) -> str:
+    """Return a handle as the shop keeps it: in small letters, hyphens for all that is neither."""
+    return NO_HANDLE.sub("-", handle.lower()).strip("-")
 
 
 def updated_product(product: ShopProduct, fields: Mapping[str, Any]) -> ShopProduct:
@@ -116,7 +151,7 @@ def updated_product(product: ShopProduct, fields: Mapping[str, Any]) -> ShopProd
         if fields.get(name) is not None
     }
     if fields.get("handle"):
-        values["handle"] = fields["handle"].lower()
+        values["handle"] = normalized(fields["handle"])
     return replace(product, **values)
 
 
@@ -138,24 +173,24 @@ def handle_fault(
     """Return the error code of an invalid handle, if it is one."""
     if not handle:
         return None
-    if not handle.replace("-", "").replace("_", "").isalnum():
+    if not normalized(handle):
         return "INVALID_INPUT"
-    owner = shop.by_handle(handle)
+    owner = shop.by_handle(normalized(handle))
     is_taken = owner is not None and (product is None or owner.id != product.id)
     return "HANDLE_NOT_UNIQUE" if is_taken else None
 
 
-def _variant_fault(
+def _variant_faults(
     product: ShopProduct, variant: ShopVariant | None, fields: Mapping[str, Any]
-) -> tuple[str, str, str] | None:
+) -> list[Fault]:
     if not fields.get("id"):
-        return "PRODUCT_VARIANT_ID_MISSING", "id", "Product variant is missing ID attribute"
+        return [("PRODUCT_VARIANT_ID_MISSING", "id", "Product variant is missing ID attribute")]
     if variant is None or variant.product != product.id:
-        return "PRODUCT_VARIANT_DOES_NOT_EXIST", "id", "Product variant does not exist"
+        return [("PRODUCT_VARIANT_DOES_NOT_EXIST", "id", "Product variant does not exist")]
     if "inventoryQuantities" in fields:
         text = "Inventory quantities can only be provided during create"
-        return "NO_INVENTORY_QUANTITIES_ON_VARIANTS_UPDATE", "inventoryQuantities", text
-    return money_fault(fields)
+        return [("NO_INVENTORY_QUANTITIES_ON_VARIANTS_UPDATE", "inventoryQuantities", text)]
+    return money_faults(fields)
 
 
 def _money(value: object) -> Decimal | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from graphql import GraphQLInterfaceType, GraphQLObjectType, get_named_type, is_leaf_type
 
-from headway_lab.simulators.shopify import bulk, products, stock, upsert
+from headway_lab.simulators.shopify import bulk, products, publications, stock, upsert
 from headway_lab.simulators.shopify.customers import ShopCustomer
 from headway_lab.simulators.shopify.lists import ListedPage, all_terms
 from headway_lab.simulators.shopify.order_replies import FILTERS, clock_text
@@ -108,6 +108,8 @@ def _one_of(kind: str) -> Callable[..., Any]:
     def find(_: object, info: Info, **arguments: Any) -> object | None:  # noqa: ANN401
         gid = arguments["id"]
         is_kind = gid.startswith(f"gid://shopify/{kind}/")
+        if not is_kind and kind == "BulkOperation":
+            raise refuse("RESOURCE_NOT_FOUND", f"{gid} is not a bulk operation")
         return find_node(info.context, gid) if is_kind else None
 
     return find
@@ -144,6 +146,14 @@ def _variants(_: object, info: Info, **arguments: Any) -> ListedPage:  # noqa: A
     for name in unknown:
         info.context.warn("productVariants", query or "", name)
     return page(variants, arguments)
+
+
+def _publications(_: object, info: Info, **arguments: Any) -> ListedPage:  # noqa: ANN401
+    return page(publications.listed(info), arguments)
+
+
+def _product_publications(product: ShopProduct, info: Info, **arguments: Any) -> ListedPage:  # noqa: ANN401
+    return page(publications.listed_of(product, info), arguments)
 
 
 def _by_identifier(_: object, info: Info, identifier: Mapping[str, Any]) -> ShopProduct | None:
@@ -304,6 +314,7 @@ RESOLVERS: dict[str, dict[str, Callable[..., Any]]] = {
         "productByIdentifier": _by_identifier,
         "productVariant": _one_of("ProductVariant"),
         "productVariants": _variants,
+        "publications": _publications,
         "shop": lambda _, info: info.context.shop,
     },
     "Mutation": {
@@ -313,6 +324,8 @@ RESOLVERS: dict[str, dict[str, Callable[..., Any]]] = {
         "productSet": upsert.set_product,
         "productUpdate": products.update_product,
         "productVariantsBulkUpdate": products.update_variants,
+        "publishablePublish": publications.publish,
+        "publishableUnpublish": publications.unpublish,
         "stagedUploadsCreate": bulk.stage_uploads,
     },
     "Shop": {
@@ -323,6 +336,9 @@ RESOLVERS: dict[str, dict[str, Callable[..., Any]]] = {
     "Location": {"isActive": lambda location, _: location.is_active},
     "Product": {
         "descriptionHtml": lambda product, _: product.description,
+        "publishedAt": publications.published_at,
+        "publishedOnPublication": publications.is_published,
+        "resourcePublicationsV2": _product_publications,
         "updatedAt": _changed_at,
         "variants": _product_variants,
         "variantsCount": lambda product, _: {"count": len(product.variants)},
@@ -330,11 +346,17 @@ RESOLVERS: dict[str, dict[str, Callable[..., Any]]] = {
     "ProductVariant": {
         "compareAtPrice": lambda variant, _: money_text(variant.compare_at),
         "inventoryItem": lambda variant, _: Item(variant=variant),
+        "inventoryPolicy": lambda variant, _: variant.policy,
         "inventoryQuantity": _total,
         "price": lambda variant, _: money_text(variant.price),
         "product": lambda variant, info: info.context.shop.products[variant.product],
         "title": _title,
     },
+    "Publication": {
+        "autoPublish": lambda _, __: False,
+        "catalog": lambda publication, _: publications.catalog(publication),
+    },
+    "AppCatalog": {"apps": lambda catalog, _, **arguments: page(catalog["apps"], arguments)},
     "Order": {
         **_parts_of("Order"),
         "customer": _buyer,
@@ -375,6 +397,7 @@ RESOLVERS: dict[str, dict[str, Callable[..., Any]]] = {
 }
 
 attach(RESOLVERS)
-node_type = SCHEMA.type_map["Node"]
-assert isinstance(node_type, GraphQLInterfaceType)
-node_type.resolve_type = _type_of
+for interface_name in ("Node", "Publishable", "Catalog"):
+    interface = SCHEMA.type_map[interface_name]
+    assert isinstance(interface, GraphQLInterfaceType)
+    interface.resolve_type = _type_of

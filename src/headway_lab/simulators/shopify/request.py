@@ -25,6 +25,10 @@ Facet = tuple[str, str, str | None, object, object]  # kind, id, location, old, 
 UserError = dict[str, Any]
 Payload = dict[str, Any]
 CONCURRENT = "IDEMPOTENCY_CONCURRENT_REQUEST", "This request is currently in progress, try again."
+FAILED_BEFORE = (
+    "IDEMPOTENCY_PREVIOUS_ATTEMPT_FAILED",
+    "The previous attempt with this idempotency key failed; use another key.",
+)
 MISMATCH = (
     "IDEMPOTENCY_KEY_PARAMETER_MISMATCH",
     "The same idempotency key cannot be used with different operation parameters.",
@@ -55,6 +59,8 @@ class WriteLog:
     replays: int = 0
     writes: int = 0
     on_effect: Callable[[ShopEffect], None] | None = None
+    # Whether the next write with a key fails inside the shop.
+    breaks_next: bool = False
 
     def double_writes(self) -> list[ShopEffect]:
         """Return the first facet of every write that changed nothing."""
@@ -69,10 +75,10 @@ class WriteLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
-    """An idempotency key that was used, and its result."""
+    """An idempotency key that was used, and its result; None if the attempt failed inside."""
 
     fingerprint: str
-    payload: Payload
+    payload: Payload | None
     request: int
     at_s: float
     ends_s: float
@@ -181,9 +187,13 @@ def once(
             return decline(shop_request.user_error(MISMATCH[0], None, MISMATCH[1]))
         if shop_request.at_s < used.ends_s and used.request != shop_request.request:
             return decline(shop_request.user_error(CONCURRENT[0], None, CONCURRENT[1]))
+        if used.payload is None:
+            raise refuse(*FAILED_BEFORE)
         shop_request.log.replays += 1
         return used.payload
-    payload = act()
+    log = shop_request.log
+    is_broken, log.breaks_next = log.breaks_next, False
+    payload = None if is_broken else act()
     shop_request.keys[idempotency["key"]] = Used(
         fingerprint=fingerprint,
         payload=payload,
@@ -191,4 +201,6 @@ def once(
         at_s=shop_request.at_s,
         ends_s=shop_request.ends_s,
     )
+    if payload is None:
+        raise refuse("INTERNAL_SERVER_ERROR", "Internal error.")
     return payload

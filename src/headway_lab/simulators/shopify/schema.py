@@ -39,6 +39,17 @@ CONNECTION_POINTS = 2
 FREE = frozenset({"MailingAddress", "MoneyBag", "MoneyV2", "PageInfo"})
 LIST_MAX = 250
 CENT = Decimal("0.01")
+# The scopes that Shopify's schema names for what an app asks for.
+ACCESS = {
+    "locations": "read_locations",
+    "productVariants": "read_products",
+    "productByIdentifier": "read_products",
+    "inventoryActivate": "write_inventory",
+    "inventorySetQuantities": "write_inventory",
+    "productSet": "write_products",
+    "productUpdate": "write_products",
+    "productVariantsBulkUpdate": "write_products",
+}
 
 SCHEMA = build_schema(Path(__file__).with_name("shopify.graphql").read_text(encoding="utf-8"))
 
@@ -101,7 +112,7 @@ def attach(resolvers: Mapping[str, Mapping[str, Callable[..., Any]]]) -> None:
         assert isinstance(kind, GraphQLObjectType)
         for field_name, resolve in fields.items():
             field = kind.fields[field_name]
-            field.resolve = _counted(type_name, field, resolve)
+            field.resolve = _counted(type_name, field, _granted(field_name, resolve))
 
 
 def as_money(value: object) -> Decimal:
@@ -207,6 +218,28 @@ def _steps(first: ValueNode | int, variables: Mapping[str, Any]) -> int:
     if not isinstance(size, int) or size < 1:
         return 0
     return max(1, floor(2 * log(size)))
+
+
+def _granted(name: str, resolve: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuse a field of the root for which the merchant did not grant the scope."""
+    if name not in ACCESS:
+        return resolve
+
+    def check(root: Any, info: Any, **arguments: Any) -> Any:  # noqa: ANN401 - any field
+        check_scope(info.context.shop.setup.scopes, ACCESS[name], name)
+        return resolve(root, info, **arguments)
+
+    return check
+
+
+def check_scope(granted: Sequence[str], scope: str, name: str) -> None:
+    """Raise GraphQLError as the shop does if the merchant did not grant the scope."""
+    if scope not in granted:
+        access = f"`{scope}` access scope."
+        raise GraphQLError(
+            f"Access denied for {name} field. Required access: {access}",
+            extensions={"code": "ACCESS_DENIED", "requiredAccess": access},
+        )
 
 
 def _counted(holder: str, field: GraphQLField, resolve: Callable[..., Any]) -> Callable[..., Any]:

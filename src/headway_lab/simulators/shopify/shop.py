@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+from headway_lab.simulators.shopify.apps import OwnApp
 from headway_lab.simulators.shopify.index import Index
 
 SCOPES = (
@@ -17,7 +18,10 @@ SCOPES = (
     "read_locations",
     "read_orders",
     "read_customers",
+    "read_publications",
+    "write_publications",
 )
+ONLINE_STORE = "Online Store"
 WORD = re.compile(r"[a-z0-9]+")
 DEFAULT_OPTIONS = (("Title", "Default Title"),)
 
@@ -34,6 +38,9 @@ class ShopSetup:
     capacity: float = 2000.0
     restore_per_s: float = 100.0
     scopes: Sequence[str] = SCOPES
+    own_app: OwnApp | None = None
+    # Sales channels; Shopify calls them publications.
+    channels: Sequence[str] = (ONLINE_STORE, "Point of Sale")
     # How long a search by SKU does not know of a variant that was made by the API.
     search_lag_s: float = 10.0
 
@@ -48,8 +55,17 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """A sales channel; a merchant may rename it, its app's handle stays."""
+
+    id: str
+    name: str
+    handle: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShopProduct:
-    """A product and the ids of its variants."""
+    """A product, the ids of its variants, and when it was published on which channels, by id."""
 
     id: str
     handle: str
@@ -59,6 +75,7 @@ class ShopProduct:
     description: str = ""
     is_suspended: bool = False
     variants: tuple[str, ...] = ()
+    published: Mapping[str, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +90,13 @@ class ShopVariant:
     compare_at: Decimal | None = None
     cost: Decimal | None = None
     tracked: bool = False
+    policy: str = "DENY"
     options: tuple[tuple[str, str], ...] = DEFAULT_OPTIONS
+
+    @property
+    def sells_at_zero(self) -> bool:
+        """True if customers can buy it when there is none."""
+        return not self.tracked or self.policy == "CONTINUE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +132,8 @@ class ShopScreen:
     status: str
     handle: str
     title: str
+    policy: str
+    channels: tuple[str, ...]
 
 
 class SimulatedShop:
@@ -127,6 +152,17 @@ class SimulatedShop:
             location.id: location
             for name in setup.locations
             for location in (Location(id=self.new_id("Location"), name=name),)
+        }
+        self.publications = {
+            publication.id: publication
+            for name in setup.channels
+            for publication in (
+                Publication(
+                    id=self.new_id("Publication"),
+                    name=name,
+                    handle="_".join(WORD.findall(name.lower())),
+                ),
+            )
         }
         self.products: dict[str, ShopProduct] = {}
         self.variants: dict[str, ShopVariant] = {}
@@ -254,14 +290,18 @@ class SimulatedShop:
         title: str = "",
         status: str = "ACTIVE",
         tracked: bool = True,
+        policy: str = "DENY",
     ) -> ShopIds:
-        """Add a product of one variant, stocked at the locations named."""
+        """Add a product as a merchant does: of one variant, stocked there, on every channel."""
         handle = handle or self.free_handle(title or sku)
         product = ShopProduct(id=self.new_id("Product"), handle=handle, title=title or sku)
-        self.put_product(replace(product, status=status))
+        published = dict.fromkeys(self.publications, self._now())
+        self.put_product(replace(product, status=status, published=published))
         ids = self.add_variant(product.id, sku, price=price, quantities=quantities)
         variant = self.variants[ids.variant]
-        self.put_variant(replace(variant, cost=cost, compare_at=compare_at, tracked=tracked))
+        self.put_variant(
+            replace(variant, cost=cost, compare_at=compare_at, tracked=tracked, policy=policy)
+        )
         return ids
 
     def add_variant(
@@ -319,7 +359,23 @@ class SimulatedShop:
             status=product.status,
             handle=product.handle,
             title=product.title,
+            policy=variant.policy,
+            channels=tuple(
+                publication.name
+                for publication in self.publications.values()
+                if self.is_visible(product, publication.id)
+            ),
         )
+
+    def is_visible(self, product: ShopProduct, publication_id: str) -> bool:
+        """Return True if customers see a product on a channel; a draft they never see."""
+        return product.status == "ACTIVE" and publication_id in product.published
+
+    def edit_channels(self, sku: str, channels: Sequence[str]) -> None:
+        """Publish a product by hand on exactly these channels."""
+        product = self.products[self.by_sku(sku)[0].product]
+        chosen = {own.id: self._now() for own in self.publications.values() if own.name in channels}
+        self.put_product(replace(product, published=chosen))
 
     def renumber(self, sku: str) -> ShopIds:
         """Delete a product and make it again: the same in all but its ids."""

@@ -17,6 +17,7 @@ from typing import Any
 from headway.clock import Clock, rng
 from headway_lab.simulators.reply import SimReply, json_reply
 from headway_lab.simulators.shopify import reads  # noqa: F401 - what the schema's fields resolve to
+from headway_lab.simulators.shopify.apps import AppSecret
 from headway_lab.simulators.shopify.bulk import BulkOperation, BulkOperations
 from headway_lab.simulators.shopify.call import ShopifyRequest, read_call
 from headway_lab.simulators.shopify.customers import Customers
@@ -33,7 +34,7 @@ from headway_lab.simulators.shopify.orders import Orders
 from headway_lab.simulators.shopify.request import ShopEffect, ShopRequest, Used, WriteLog
 from headway_lab.simulators.shopify.schema import Operation
 from headway_lab.simulators.shopify.shop import ShopIds, ShopScreen, ShopSetup, SimulatedShop
-from headway_lab.simulators.shopify.tokens import AppSecret, ShopTokens
+from headway_lab.simulators.shopify.tokens import ShopTokens
 from headway_lab.simulators.shopify.truth import Truth, truth
 from headway_lab.simulators.shopify.webhooks import Delivery, deliver, sign_query
 
@@ -82,10 +83,8 @@ class ShopifySimulator:
         self._app = app or AppSecret()
         self._branches: dict[str, Branch] = {}
         for setup in shops:
-            shop, customers = (
-                SimulatedShop(setup, self._numbers, clock.now),
-                Customers(self._numbers),
-            )
+            shop = SimulatedShop(setup, self._numbers, clock.now)
+            customers = Customers(self._numbers)
             orders = Orders(shop, customers, self._numbers)
             self._branches[setup.domain] = Branch(
                 shop=shop,

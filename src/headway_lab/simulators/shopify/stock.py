@@ -1,5 +1,6 @@
 """Stock in a simulated shop: set quantities, all or none, and stock an item somewhere new."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -71,10 +72,10 @@ def activate(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN40
 
 def _set(shop_request: ShopRequest, fields: Mapping[str, Any]) -> Payload:
     errors = _form_errors(shop_request, fields)
-    pairs: set[tuple[str, str]] = set()
+    pairs = Counter(map(_pair, fields["quantities"]))
     for index, entry in enumerate(fields["quantities"]):
-        pair = (entry["inventoryItemId"], entry["locationId"])
-        if pair in pairs:
+        # Each of the rows of a pair is named, the first too.
+        if pairs[_pair(entry)] > 1:
             errors.append(
                 shop_request.user_error(
                     "NO_DUPLICATE_INVENTORY_ITEM_ID_GROUP_ID_PAIR",
@@ -82,14 +83,17 @@ def _set(shop_request: ShopRequest, fields: Mapping[str, Any]) -> Payload:
                     "The combination of inventoryItemId and locationId must be unique.",
                 )
             )
-        elif fault := _fault(shop_request, entry):
+        elif fault := _fault(shop_request, entry, name=fields["name"]):
             code, name, message = fault
             path = ("input", "quantities", index, name)
             errors.append(shop_request.user_error(code, path, message))
-        pairs.add(pair)
     if errors:
         return {"inventoryAdjustmentGroup": None, "userErrors": errors}
     return {"inventoryAdjustmentGroup": _apply(shop_request, fields), "userErrors": []}
+
+
+def _pair(entry: Mapping[str, Any]) -> tuple[str, str]:
+    return entry["inventoryItemId"], entry["locationId"]
 
 
 def _form_errors(shop_request: ShopRequest, fields: Mapping[str, Any]) -> list[UserError]:
@@ -111,9 +115,12 @@ def _form_errors(shop_request: ShopRequest, fields: Mapping[str, Any]) -> list[U
 
 
 def _fault(  # noqa: PLR0911 - one for each rule
-    shop_request: ShopRequest, entry: Mapping[str, Any]
+    shop_request: ShopRequest, entry: Mapping[str, Any], *, name: str
 ) -> tuple[str, str, str] | None:
-    """Return code, field and message of what is wrong with one quantity, if anything is."""
+    """Return code, field and message of what is wrong with one quantity, if anything is.
+
+    What is available may be less than nothing, once more was sold than there was.
+    """
     shop, quantity = shop_request.shop, entry["quantity"]
     location = shop.locations.get(entry["locationId"])
     variant = shop.variants.get(shop.items.get(entry["inventoryItemId"], ""))
@@ -125,7 +132,7 @@ def _fault(  # noqa: PLR0911 - one for each rule
         return "NON_MUTABLE_INVENTORY_ITEM", "inventoryItemId", "The item may not be adjusted."
     if quantity < -QUANTITY_MAX:
         return "INVALID_QUANTITY_TOO_LOW", "quantity", "The quantity is too low."
-    if quantity < 0:
+    if quantity < 0 and name != "available":
         return "INVALID_QUANTITY_NEGATIVE", "quantity", "The quantity can't be negative."
     if quantity > QUANTITY_MAX:
         return "INVALID_QUANTITY_TOO_HIGH", "quantity", "The quantity is too high."
@@ -182,14 +189,19 @@ def _activate(shop_request: ShopRequest, fields: Mapping[str, Any]) -> Payload:
     elif level is not None and level.is_active and quantity is not None:
         text = "Not allowed to set available quantity when the item is already active there."
         fault = ("available", text)
-    elif quantity is not None and not 0 <= quantity <= QUANTITY_MAX:
+    elif quantity is not None and not -QUANTITY_MAX <= quantity <= QUANTITY_MAX:
         fault = ("available", "The quantity is out of range.")
+    elif None not in {fields.get("available"), fields.get("onHand")}:
+        fault = ("onHand", "Not allowed to set both available and on_hand quantities.")
     if fault is not None:
         name, message = fault
         error = shop_request.user_error(None, (name,), message)
         return {"inventoryLevel": None, "userErrors": [error]}
-    # A level that was deactivated is remembered, and returns with its old quantity.
+    # A level that was deactivated is remembered, and returns with its old quantity. An item that is
+    # not tracked has none, whatever was asked for.
     old = level.quantity if level is not None else 0
+    if not shop.variants[shop.items[item]].tracked:
+        quantity = 0
     new = Level(item=item, location=location, quantity=old if quantity is None else quantity)
     before = level.quantity if level is not None and level.is_active else None
     shop.put_level(new)

@@ -1,6 +1,7 @@
 """`productSet` in a simulated shop: create a product or set all its fields, lists included.
 
-What a list leaves out is deleted; a product without variants keeps a default one.
+What a list leaves out is deleted. Without a list of variants they stay as they are; a new product
+gets a default one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,8 +11,10 @@ from typing import Any
 from headway_lab.simulators.shopify.products import (
     edited,
     handle_fault,
-    money_fault,
+    money_faults,
+    normalized,
     product_facets,
+    text_fault,
     updated_product,
     variant_facets,
 )
@@ -49,7 +52,8 @@ def set_product(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: AN
         base = updated_product(product, fields)
         facets = product_facets(product, base, fields)
     shop_request.shop.put_product(base)
-    facets += _set_variants(shop_request, base, fields.get("variants") or ())
+    if product is None or "variants" in fields:
+        facets += _set_variants(shop_request, base, fields.get("variants") or ())
     shop_request.record(facets)
     return {"product": shop_request.shop.products[base.id], "userErrors": []}
 
@@ -58,7 +62,7 @@ def _find(
     shop_request: ShopRequest, fields: Mapping[str, Any], identifier: Mapping[str, Any]
 ) -> ShopProduct | None:
     if identifier.get("handle"):
-        return shop_request.shop.by_handle(identifier["handle"])
+        return shop_request.shop.by_handle(normalized(identifier["handle"]))
     return shop_request.shop.products.get(identifier.get("id") or fields.get("id") or "")
 
 
@@ -74,7 +78,7 @@ def _product_fault(  # noqa: PLR0911 - one for each rule
     if handle and not fields.get("handle"):
         text = "The input field corresponding to the identifier is required"
         return "MISSING_FIELD_REQUIRED", ("input", "handle"), text
-    if handle and fields["handle"].lower() != handle.lower():
+    if handle and normalized(fields["handle"]) != normalized(handle):
         text = "The identifier does not match the field in the input"
         return "INPUT_MISMATCH", ("input", "handle"), text
     if product is None and (identifier.get("id") or fields.get("id")):
@@ -83,8 +87,9 @@ def _product_fault(  # noqa: PLR0911 - one for each rule
         return "PRODUCT_SUSPENDED", ("input",), "Product is suspended"
     if code := handle_fault(shop_request.shop, fields.get("handle"), product):
         return code, ("input", "handle"), "Handle is taken, or not made of letters and hyphens"
-    if product is None and not fields.get("title"):
-        return "INVALID_INPUT", ("input", "title"), "Title can't be blank"
+    if fault := text_fault(fields, is_new=product is None):
+        path, text = fault
+        return "INVALID_INPUT", ("input", *path), text
     if bool(fields.get("variants")) != bool(fields.get("productOptions")):
         has = bool(fields.get("variants"))
         code = "PRODUCT_OPTIONS_INPUT_MISSING" if has else "VARIANTS_INPUT_MISSING"
@@ -107,8 +112,9 @@ def _variants_fault(
         if row.get("id") and variant is None:
             text = "Product variant does not exist"
             return "PRODUCT_VARIANT_DOES_NOT_EXIST", (*path, "id"), text
-        if fault := money_fault(row):
-            return "INVALID_VARIANT", (*path, *fault[1].split(".")), fault[2]
+        if faults := money_faults(row):
+            _, name, text = faults[-1]
+            return "INVALID_VARIANT", (*path, *name.split(".")), text
         for number, stock in enumerate(row.get("inventoryQuantities") or ()):
             level = shop_request.shop.level(variant.item, stock["locationId"]) if variant else None
             is_closed = variant is not None and (level is None or not level.is_active)
@@ -120,7 +126,7 @@ def _variants_fault(
 
 
 def _made(shop_request: ShopRequest, fields: Mapping[str, Any]) -> ShopProduct:
-    handle = (fields.get("handle") or shop_request.shop.free_handle(fields["title"])).lower()
+    handle = normalized(fields.get("handle") or shop_request.shop.free_handle(fields["title"]))
     blank = ShopProduct(
         id=shop_request.shop.new_id("Product"), handle=handle, title=fields["title"]
     )

@@ -180,6 +180,32 @@ def test_a_value_that_etsy_does_not_take_is_refused(
     assert client.send(f"/shops/{SHOP}/receipts", **params).status == 400
 
 
+def test_an_offset_and_a_ledger_window_have_their_bounds(client: EtsyClient) -> None:
+    reply = client.send(f"/shops/{SHOP}/receipts", offset=12_001)
+    text = "Offset provided is greater than the maximum offset allowed."
+    assert json.loads(reply.body) == {"error": text}
+    path = f"/shops/{SHOP}/payment-account/ledger-entries"
+    wide = {"min_created": 1_700_000_000, "max_created": 1_700_000_000 + 2_678_400}
+    assert client.send(path, **wide).status == 200
+    reply = client.send(path, **{**wide, "max_created": wide["max_created"] + 1})
+    assert (reply.status, json.loads(reply.body)["error"]) == (
+        400,
+        (
+            "Time window between min_created and max_created must be no more than 2678400 seconds"
+            " (31 days)."
+        ),
+    )
+
+
+def test_a_key_without_its_secret_names_the_format(client: EtsyClient) -> None:
+    headers = {"x-api-key": "keystring", "authorization": f"Bearer {client.pair.access}"}
+    reply = client.etsy.handle("GET", f"/v3/application/shops/{SHOP}", headers, b"")
+    assert (reply.status, json.loads(reply.body)["error"]) == (
+        403,
+        "Invalid API key: should be in the format 'keystring:shared_secret'.",
+    )
+
+
 def test_more_than_ten_in_a_second_are_refused_and_not_counted_for_the_day(
     client: EtsyClient,
 ) -> None:
@@ -188,9 +214,9 @@ def test_more_than_ten_in_a_second_are_refused_and_not_counted_for_the_day(
     replies = [client.etsy.handle("GET", path, headers, b"") for _ in range(12)]
     assert [reply.status for reply in replies] == [200] * 10 + [429] * 2
     assert json.loads(replies[-1].body) == {"error": "Exceeded per second rate limit"}
-    assert replies[-1].headers["Retry-After"] == "1"
-    assert replies[-1].headers["x-remaining-this-second"] == "0"
-    assert replies[-1].headers["x-remaining-today"] == "9990"
+    assert not {"Retry-After", "x-remaining-this-second", "x-remaining-today"} & {
+        *replies[-1].headers
+    }
     assert client.etsy.log.refusals == {"second": 2}
     assert (client.etsy.log.calls, client.etsy.log.calls_max_second) == (12, 12)
 
@@ -246,7 +272,7 @@ def test_the_app_must_give_its_key_with_its_secret_and_have_the_scope(client: Et
     reply = client.send(path, key="sim-keystring")
     assert (reply.status, json.loads(reply.body)["error"]) == (
         403,
-        "Shared secret is required in x-api-key header.",
+        "Invalid API key: should be in the format 'keystring:shared_secret'.",
     )
     assert client.send(path, key="sim-keystring:wrong").status == 403
     assert client.send(path, key="").status == 403

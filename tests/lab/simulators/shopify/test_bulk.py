@@ -23,9 +23,11 @@ mutation {
 }
 """
 RUN = """
-mutation ($mutation: String!, $path: String!) {
-  bulkOperationRunMutation(mutation: $mutation, stagedUploadPath: $path) {
-    bulkOperation { id status url } userErrors { code message }
+mutation ($mutation: String!, $path: String!, $client: String) {
+  bulkOperationRunMutation(
+    mutation: $mutation, stagedUploadPath: $path, clientIdentifier: $client
+  ) {
+    bulkOperation { id status url } userErrors { code field message }
   }
 }
 """
@@ -65,8 +67,8 @@ class Client:
         assert self.http.post(target["url"], data=form, files=files).status_code == 201
         return form["key"]
 
-    def run(self, path: str, mutation: str = PRICE) -> Any:
-        return self.ask(RUN, mutation=mutation, path=path)["bulkOperationRunMutation"]
+    def run(self, path: str, mutation: str = PRICE, **more: str) -> Any:
+        return self.ask(RUN, mutation=mutation, path=path, **more)["bulkOperationRunMutation"]
 
 
 def open_both(clock: VirtualClock, **options: Any) -> tuple[ShopifySimulator, Client]:
@@ -129,9 +131,25 @@ def test_five_run_at_a_time(clock: VirtualClock) -> None:
     path = client.upload(seed(simulator, 1))
     errors = [client.run(path)["userErrors"] for _ in range(6)]
     assert errors[:5] == [[]] * 5
-    assert errors[5][0]["code"] == "LIMIT_REACHED"
+    assert errors[5][0]["code"] == "OPERATION_IN_PROGRESS"
     clock.sleep(60)
     assert client.run(path)["userErrors"] == []
+
+
+@pytest.mark.parametrize(("size", "is_good"), ((9, False), (10, True), (255, True), (256, False)))
+def test_the_identifier_of_a_client_has_ten_to_255_characters(
+    clock: VirtualClock, size: int, *, is_good: bool
+) -> None:
+    simulator, client = open_both(clock)
+    errors = client.run(client.upload(seed(simulator, 1)), client="x" * size)["userErrors"]
+    assert [error["field"] for error in errors] == [] if is_good else [["clientIdentifier"]]
+
+
+def test_an_id_of_another_type_is_no_bulk_operation(clock: VirtualClock) -> None:
+    simulator, client = open_both(clock)
+    ids = simulator.seed_product(DOMAIN, "A-1")
+    with pytest.raises(AssertionError, match="is not a bulk operation"):
+        client.ask("query ($id: ID!) { bulkOperation(id: $id) { status } }", id=ids.product)
 
 
 @pytest.mark.parametrize(

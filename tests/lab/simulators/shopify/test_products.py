@@ -115,10 +115,26 @@ def test_one_bad_variant_stops_its_product_unless_partial_updates_are_allowed(sh
     other = shop.shop_listings.add_variant(ids.product, "A-2", options=(("Title", "Two"),))
     variants = [{"id": ids.variant, "price": "11"}, {"id": other.variant, "price": "-1"}]
     result = reprice(shop, ids, *variants)
-    assert codes(result) == [("NEGATIVE_PRICE_VALUE", ["variants", "1", "price"])]
+    assert codes(result) == [("GREATER_THAN_OR_EQUAL_TO", ["variants", "1", "price"])]
     assert not shop.simulator.effects
     assert codes(reprice(shop, ids, *variants, partial=True)) == codes(result)
     assert shop.shown("A-1").price == Decimal(11)
+
+
+def test_a_bad_cost_brings_two_errors_and_the_vaguer_one_first(shop: Any) -> None:
+    ids = shop.seed("A-1")
+    result = reprice(shop, ids, {"id": ids.variant, "inventoryItem": {"cost": "-1"}})
+    assert codes(result) == [
+        (None, ["variants", "0", "inventoryItem"]),
+        ("GREATER_THAN_OR_EQUAL_TO", ["variants", "0", "inventoryItem", "cost"]),
+    ]
+
+
+def test_an_amount_has_an_upper_bound(shop: Any) -> None:
+    ids = shop.seed("A-1")
+    result = reprice(shop, ids, {"id": ids.variant, "price": "1000000000000000000"})
+    assert codes(result) == [("INVALID_INPUT", ["variants", "0", "price"])]
+    assert not shop.simulator.effects
 
 
 def test_unknown_foreign_and_suspended_products_have_different_errors(shop: Any) -> None:
@@ -183,7 +199,36 @@ def test_setting_a_product_deletes_what_its_lists_leave_out(shop: Any) -> None:
     assert shop.shown("B-2") is None
     bare = {"handle": "b-1", "title": "bare"}
     shop.do(SET, input=bare, identifier={"handle": "b-1"})
-    assert shop.shown("B-1") is None
+    assert shop.shown("B-1") is not None, "without a list of variants they stay"
+
+
+def test_a_handle_is_normalized_and_found_as_it_was_sent(shop: Any) -> None:
+    fields = version(shop, "B-1", "  B 1/Größe_x ")
+    first = shop.do(SET, input=fields, identifier={"handle": "  B 1/Größe_x "})
+    assert first["product"]["handle"] == "b-1-gr-e_x"
+    again = shop.do(
+        SET, input=version(shop, "B-1", "b-1-gr-e_x"), identifier={"handle": "b-1-gr-e_x"}
+    )
+    assert again["product"]["id"] == first["product"]["id"]
+
+
+@pytest.mark.parametrize(
+    ("more", "field", "message"),
+    (
+        ({"title": " "}, "title", "can't be blank"),
+        ({"title": "x" * 256}, "title", "is too long (maximum is 255 characters)"),
+        ({"vendor": "x" * 256}, "vendor", "is too long (maximum is 255 characters)"),
+    ),
+)
+def test_texts_that_are_blank_or_too_long_are_refused(
+    shop: Any, more: dict[str, str], field: str, message: str
+) -> None:
+    (error,) = shop.do(SET, input=version(shop, "B-1", "b-1", **more))["userErrors"]
+    assert (error["field"], error["message"]) == (["input", field], message)
+    ids = shop.seed("A-1")
+    (error,) = shop.do(STATUS, product={"id": ids.product, **more})["userErrors"]
+    assert (error["field"], error["message"]) == ([field], message)
+    assert not shop.simulator.effects
 
 
 def test_a_handle_that_is_taken_is_refused_without_an_identifier(shop: Any) -> None:
@@ -197,7 +242,7 @@ def test_a_handle_that_is_taken_is_refused_without_an_identifier(shop: Any) -> N
     (
         ({"handle": "other"}, {"handle": "b-1"}, "INPUT_MISMATCH"),
         ({"handle": None}, {"handle": "b-1"}, "MISSING_FIELD_REQUIRED"),
-        ({"handle": "b 1"}, {"handle": "b 1"}, "INVALID_INPUT"),
+        ({"handle": "/"}, {"handle": "/"}, "INVALID_INPUT"),
         ({"id": "gid://shopify/Product/1"}, {"handle": "b-1"}, "ID_NOT_ALLOWED"),
         ({}, {"id": "gid://shopify/Product/1"}, "PRODUCT_DOES_NOT_EXIST"),
         ({"title": ""}, None, "INVALID_INPUT"),

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 ACTIVATE = """
-mutation ($item: ID!, $location: ID!, $available: Int, $key: String!) {
-  inventoryActivate(inventoryItemId: $item, locationId: $location, available: $available)
+mutation ($item: ID!, $location: ID!, $available: Int, $onHand: Int, $key: String!) {
+  inventoryActivate(
+    inventoryItemId: $item, locationId: $location, available: $available, onHand: $onHand
+  )
     @idempotent(key: $key) {
     inventoryLevel { quantities(names: ["available"]) { quantity } location { name } }
     userErrors { field message }
@@ -125,7 +127,6 @@ def test_a_stale_expected_quantity_rejects_the_whole_call_and_names_its_index(sh
     (
         ("INVALID_INVENTORY_ITEM", "inventoryItemId", {"inventoryItemId": "gid://shopify/X/1"}),
         ("INVALID_LOCATION", "locationId", {"locationId": "gid://shopify/Location/1"}),
-        ("INVALID_QUANTITY_NEGATIVE", "quantity", {"quantity": -1}),
         ("INVALID_QUANTITY_TOO_LOW", "quantity", {"quantity": -1_000_000_001}),
         ("INVALID_QUANTITY_TOO_HIGH", "quantity", {"quantity": 1_000_000_001}),
     ),
@@ -159,7 +160,28 @@ def test_an_item_must_be_stocked_and_tracked_where_it_is_counted(shop: Any) -> N
 def test_the_same_item_and_location_may_not_come_twice(shop: Any) -> None:
     ids = shop.seed("A-1")
     result = shop.set_stock(shop.quantity(ids, "Dallas", 1), shop.quantity(ids, "Dallas", 2))
-    assert codes(result)[0][0] == "NO_DUPLICATE_INVENTORY_ITEM_ID_GROUP_ID_PAIR"
+    code = "NO_DUPLICATE_INVENTORY_ITEM_ID_GROUP_ID_PAIR"
+    rows = [["input", "quantities", place, "locationId"] for place in ("0", "1")]
+    assert codes(result) == [(code, row) for row in rows], "both are named"
+
+
+def test_what_is_available_may_be_negative_and_what_is_on_hand_may_not(shop: Any) -> None:
+    ids = shop.seed("A-1")
+    assert shop.set_stock(shop.quantity(ids, "Dallas", -3))["userErrors"] == []
+    assert shop.shown("A-1").quantities["Dallas"] == -3
+    result = shop.set_stock(shop.quantity(ids, "Dallas", -4), key="k2", name="on_hand")
+    assert codes(result)[0][0] == "INVALID_QUANTITY_NEGATIVE"
+
+
+def test_a_key_whose_attempt_failed_is_not_tried_again(shop: Any) -> None:
+    ids = shop.seed("A-1")
+    shop.simulator.log.breaks_next = True
+    with pytest.raises(AssertionError, match="INTERNAL_SERVER_ERROR"):
+        shop.set_stock(shop.quantity(ids, "Dallas", 9))
+    with pytest.raises(AssertionError, match="IDEMPOTENCY_PREVIOUS_ATTEMPT_FAILED"):
+        shop.set_stock(shop.quantity(ids, "Dallas", 9))
+    assert shop.set_stock(shop.quantity(ids, "Dallas", 9), key="k2")["userErrors"] == []
+    assert len(shop.simulator.effects) == 1
 
 
 def test_250_quantities_go_in_one_call_and_251_do_not(shop: Any) -> None:
@@ -206,6 +228,19 @@ def test_an_item_is_activated_where_it_was_not_stocked(shop: Any) -> None:
     assert level == {"quantities": [{"quantity": 4}], "location": {"name": "Miami"}}
     assert shop.set_stock(shop.quantity(ids, "Miami", 6))["userErrors"] == []
     assert [(effect.old, effect.new) for effect in shop.simulator.effects] == [(None, 4), (4, 6)]
+
+
+def test_an_item_that_is_not_tracked_is_activated_with_nothing(shop: Any) -> None:
+    ids = shop.seed("A-1", tracked=False)
+    level = activate(shop, ids, "Miami", available=9)["inventoryLevel"]
+    assert level["quantities"] == [{"quantity": 0}]
+
+
+def test_an_activation_takes_one_of_two_quantities(shop: Any) -> None:
+    ids = shop.seed("A-1")
+    errors = activate(shop, ids, "Miami", available=4, onHand=4)["userErrors"]
+    assert [error["field"] for error in errors] == [["onHand"]]
+    assert not shop.simulator.effects
 
 
 def test_an_activation_keeps_the_old_quantity(shop: Any) -> None:

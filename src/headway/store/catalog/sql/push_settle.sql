@@ -9,8 +9,14 @@ WITH ours AS (
     push_owner = CASE WHEN %(keeps_lease)s THEN push_owner END,
     push_lease_until = CASE WHEN %(keeps_lease)s THEN push_lease_until END,
     locations = coalesce(%(locations)s::jsonb, locations),
+    scopes = CASE WHEN %(locations)s::jsonb IS NULL THEN scopes ELSE %(scopes)s::text[] END,
     locations_at = CASE WHEN %(forgets_locations)s THEN NULL
       WHEN %(locations)s::jsonb IS NULL THEN locations_at ELSE %(now)s END,
+    channels = coalesce(%(channels)s::jsonb, channels),
+    channels_at = CASE WHEN %(forgets_channels)s THEN NULL
+      WHEN %(channels)s::jsonb IS NULL THEN channels_at ELSE %(now)s END,
+    missing_scopes = CASE WHEN %(channels)s::jsonb IS NULL THEN missing_scopes
+      ELSE %(missing_scopes)s::text[] END,
     updated_at = %(now)s
   WHERE id = %(id)s AND push_fence = %(fence)s AND push_owner IS NOT NULL
   RETURNING user_id
@@ -22,7 +28,8 @@ WITH ours AS (
   FROM ours, jsonb_to_recordset(%(rows)s::jsonb) AS result(
     sku text, shop_sku text, title text, version bigint, applied jsonb, forgets_applied boolean,
     product_id text, variant_id text, item_id text, forgets_ids boolean, handle text,
-    status text, former_status text, variants_count int, is_verified boolean,
+    status text, former_status text, variants_count int, shown jsonb, tracked boolean,
+    inventory_policy text, is_verified boolean,
     retry_at timestamptz, failures int, error text, suspicion jsonb, staging text,
     held_reason text, desired jsonb)
 ), listed AS (
@@ -37,7 +44,9 @@ WITH ours AS (
       WHEN new.applied = row.desired AND row.desired ->> 'status' <> 'DRAFT'
         THEN new.applied - 'status'
       ELSE coalesce(new.applied, row.applied) END,
-    applied_at = CASE WHEN new.applied IS NULL THEN row.applied_at ELSE %(now)s END,
+    -- A read that found what was known leaves the instant of the last change.
+    applied_at = CASE WHEN new.applied IS NULL OR (new.applied = row.applied
+      AND row.applied_at IS NOT NULL) THEN row.applied_at ELSE %(now)s END,
     applied_version = CASE WHEN new.applied = row.desired THEN row.desired_version
                            ELSE row.applied_version END,
     push_at = CASE
@@ -48,6 +57,7 @@ WITH ours AS (
       ELSE least(row.push_at, %(now)s) END,
     push_failures = new.failures, push_error = nullif(new.error, ''),
     push_suspicion = nullif(coalesce(new.suspicion, row.push_suspicion), jsonb_build_object()),
+    shown = CASE WHEN new.forgets_applied THEN NULL ELSE coalesce(new.shown, row.shown) END,
     verified_at = CASE WHEN new.is_verified THEN %(now)s ELSE row.verified_at END,
     held_reason = coalesce(new.held_reason, row.held_reason),
     held_at = CASE WHEN new.held_reason IS NULL THEN row.held_at ELSE %(now)s END,
@@ -63,10 +73,11 @@ WITH ours AS (
 ), added AS (
   INSERT INTO product AS row (user_id, sku, shop_sku, title, shopify_product_id,
     shopify_variant_id, shopify_inventory_item_id, shopify_handle, status, former_status,
-    variants_count, price, cost_per_item, currency, inventory_quantity, created_at, updated_at)
+    variants_count, tracked, inventory_policy, price, cost_per_item, currency,
+    inventory_quantity, created_at, updated_at)
   SELECT user_id, sku, shop_sku, title, product_id, variant_id, item_id, handle, status,
-    former_status, variants_count, (applied ->> 'price')::numeric, (applied ->> 'cost')::numeric,
-    applied ->> 'currency', stock, %(now)s, %(now)s
+    former_status, variants_count, tracked, inventory_policy, (applied ->> 'price')::numeric,
+    (applied ->> 'cost')::numeric, applied ->> 'currency', stock, %(now)s, %(now)s
   FROM new LEFT JOIN stocked USING (user_id, sku) WHERE variant_id IS NOT NULL
   ORDER BY user_id, sku
   ON CONFLICT (user_id, sku) DO UPDATE SET
@@ -77,6 +88,8 @@ WITH ours AS (
     status = coalesce(excluded.status, row.status),
     former_status = coalesce(excluded.former_status, row.former_status),
     variants_count = coalesce(excluded.variants_count, row.variants_count),
+    tracked = coalesce(excluded.tracked, row.tracked),
+    inventory_policy = coalesce(excluded.inventory_policy, row.inventory_policy),
     price = excluded.price, cost_per_item = excluded.cost_per_item,
     currency = excluded.currency, inventory_quantity = excluded.inventory_quantity,
     updated_at = %(now)s
@@ -88,6 +101,8 @@ WITH ours AS (
       CASE WHEN new.forgets_ids THEN NULL ELSE row.shopify_inventory_item_id END,
     status = coalesce(new.status, row.status),
     former_status = coalesce(new.former_status, row.former_status),
+    tracked = coalesce(new.tracked, row.tracked),
+    inventory_policy = coalesce(new.inventory_policy, row.inventory_policy),
     price = coalesce((new.applied ->> 'price')::numeric, row.price),
     cost_per_item = coalesce((new.applied ->> 'cost')::numeric, row.cost_per_item),
     currency = coalesce(new.applied ->> 'currency', row.currency),
@@ -96,11 +111,18 @@ WITH ours AS (
   FROM new JOIN stocked USING (user_id, sku)
   WHERE row.user_id = new.user_id AND row.sku = ANY (%(skus)s) AND row.sku = new.sku
     AND new.variant_id IS NULL
-    AND (new.applied IS NOT NULL OR new.forgets_ids OR new.status IS NOT NULL)
+    AND (new.applied IS NOT NULL OR new.forgets_ids OR new.status IS NOT NULL
+      OR new.tracked IS DISTINCT FROM row.tracked
+      OR new.inventory_policy IS DISTINCT FROM row.inventory_policy)
 ), staged AS (
   UPDATE product_staging AS row SET status = new.staging, reason = new.error,
     shopify_product_id = coalesce(new.product_id, row.shopify_product_id), updated_at = %(now)s
   FROM new WHERE row.user_id = new.user_id AND row.sku = new.sku AND new.staging IS NOT NULL
+), woken AS (
+  -- Parts that could not be published are tried again with the channels that were read.
+  UPDATE listing_state AS row SET push_at = %(now)s FROM ours
+  WHERE %(channels)s::jsonb IS NOT NULL AND row.user_id = ours.user_id AND row.push_at > %(now)s
+    AND row.desired -> 'channels' IS DISTINCT FROM row.applied -> 'channels'
 ), intents AS (
   UPDATE push_intent AS row SET state = ended.state, result = ended.result, closed_at = %(now)s
   FROM ours, jsonb_to_recordset(%(ends)s::jsonb) AS ended(id uuid, state text, result text)

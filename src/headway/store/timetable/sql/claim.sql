@@ -28,9 +28,11 @@ SELECT taken.id::text, taken.user_id, taken.sku, taken.priority, taken.fence, ta
   taken.consecutive_failures, taken.missing_count, taken.suspicion, taken.last_boeing_hash,
   state.observed, state.desired, coalesce(state.desired_version, 0) AS desired_version,
   state.held_reason,
-  state.proposed, state.rejected, state.moved_at, staging.batch_id::text,
-  taken.sync_priority, taken.value_weight, taken.family, taken.swept_from,
+  state.proposed, state.rejected, state.moved_at,
+  CASE staging.status WHEN 'requested' THEN staging.batch_id::text END AS batch_id,
+  staging.status IS NOT NULL AS is_published,
+  taken.sync_priority, taken.value_weight, taken.family, taken.channels, taken.swept_from,
   taken.changes_seen, taken.watched_days, taken.changed_at
 FROM taken LEFT JOIN listing_state AS state USING (user_id, sku)
 LEFT JOIN product_staging AS staging ON staging.user_id = taken.user_id
-  AND staging.sku = taken.sku AND staging.status = 'requested'
+  AND staging.sku = taken.sku

@@ -38,7 +38,8 @@
         ELSE new.held_reason END AS held_reason,
       CASE WHEN new.desired IS NULL THEN row.desired
            WHEN judged.is_stale THEN row.desired
-                || (new.desired - ARRAY['price', 'cost', 'compare_at', 'currency'])
+                || (new.desired - ARRAY['price', 'cost', 'compare_at', 'currency', 'unit',
+                  'pack', 'doubts'])
            ELSE new.desired END AS desired) AS chosen
     CROSS JOIN LATERAL (SELECT chosen.*, chosen.desired IS DISTINCT FROM row.desired AS is_other
       ) AS next

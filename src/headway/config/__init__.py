@@ -1,167 +1,64 @@
 """Settings, read once from the environment and `headway.toml`, then frozen.
 
 Names are the documents' (`SYNC_*`, `DATABASE_URL`) where they have one, else `HEADWAY_*`. Headway
-refuses to start if it finds an unknown setting. A setting is declared here and nowhere else:
-`docs/reference/settings.md` and `headway.example.toml` are generated from this file.
+refuses to start if it finds an unknown setting. A setting is declared in this package and nowhere
+else: `docs/reference/settings.md` and `headway.example.toml` are generated from it.
 """
 
 import os
-import tomllib
 from collections.abc import Mapping
 from datetime import time
 from decimal import Decimal
-from functools import partial
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
-    AfterValidator,
     AliasChoices,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SecretStr,
-    StringConstraints,
     ValidationError,
     ValidationInfo,
-    WithJsonSchema,
     field_validator,
     model_validator,
 )
 
+from headway.config.declarations import (
+    ApiVersion,
+    ChannelNames,
+    Currency,
+    Minutes,
+    Place,
+    PolicyName,
+    TierNumbers,
+    UnitName,
+    parse_hours,
+)
+from headway.config.declarations import setting as _setting
+from headway.config.declarations import shared as _shared
+from headway.config.deployment import DeploymentSettings
+from headway.config.input import parse_table, read_file, suggest
+from headway.config.supplier_fields import (
+    FIELDS,
+    HEADERS,
+    PATHS,
+    FieldName,
+    HeaderName,
+    HttpHeader,
+    JsonName,
+    JsonNames,
+    PathName,
+    UrlPath,
+)
+from headway.core.catalog.change_detection import UNITS, fold
 from headway.core.monitoring.rules import THRESHOLDS
-from headway.core.timetable.policies import POLICIES
 from headway.errors import ConfigError
 
 PREFIXES = ("HEADWAY_", "SYNC_")
-Place = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-Currency = Annotated[
-    str, StringConstraints(strip_whitespace=True, to_upper=True, pattern=r"^[A-Za-z]{3}$")
-]
-TierNumbers = dict[Literal["free", "starter", "growth", "pro"], Annotated[int, Field(ge=1)]]
 
 
-def _known_policy(name: str) -> str:
-    if name not in POLICIES:
-        raise ValueError(f"must be one of {', '.join(POLICIES)}")
-    return name
-
-
-PolicyName = Annotated[
-    str, AfterValidator(_known_policy), WithJsonSchema({"type": "string", "enum": list(POLICIES)})
-]
-Minutes = Annotated[float, Field(ge=0, le=44_640)]
-
-
-def _setting(name: str, default: Any, help_: str, **more: Any) -> Any:  # noqa: ANN401 - as pydantic's own Field
-    """Declare a setting with bounds, as `Field` has them, and marks.
-
-    All processes on one database must agree on a `shared` setting, or they would schedule, price or
-    limit the same rows differently. `table` is an example of a table setting in the environment; if
-    `is_partial`, keys that are left out keep their defaults.
-    """
-    marks = {mark: more.pop(mark, "") for mark in ("shared", "table", "is_partial")}
-    alias = AliasChoices(name)
-    return Field(
-        default, validation_alias=alias, description=help_, json_schema_extra=marks, **more
-    )
-
-
-_shared = partial(_setting, shared=True)
-
-
-def _parse_hours(value: object) -> object:
-    """Parse hours of the day written as 22:00-07:00."""
-    return tuple(value.split("-")) if isinstance(value, str) else value
-
-
-class Settings(BaseModel):
+class Settings(DeploymentSettings):
     """Everything a deployment may choose; `headway doctor` prints the values in force."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-    database_url: SecretStr | None = _setting(
-        "DATABASE_URL", None, "PostgreSQL to use; none starts the embedded one"
-    )
-    data_dir: Path = _setting(
-        "HEADWAY_DATA_DIR", Path("~/.local/share/headway"), "where the embedded database lives"
-    )
-    secret_key: SecretStr | None = _setting(
-        "HEADWAY_SECRET_KEY",
-        None,
-        "Fernet keys, newest first, comma-separated; none makes a key file",
-    )
-    web_host: str = _setting("HEADWAY_WEB_HOST", "127.0.0.1", "address of the page")
-    web_port: int = _setting("HEADWAY_WEB_PORT", 8650, "port of the page", ge=0, le=65535)
-
-    broker_url: SecretStr | None = _setting(
-        "HEADWAY_BROKER_URL",
-        None,
-        "Redis or Valkey of headway worker: redis://:password@host:6379/0, or rediss://",
-    )
-    worker_concurrency: int = _setting(
-        "HEADWAY_WORKER_CONCURRENCY", 8, "steps that one headway worker does at once", ge=1, le=256
-    )
-    ticks: Literal["workers", "beat"] = _setting(
-        "HEADWAY_TICKS", "workers", "what starts a tick: one of the workers, or celery beat"
-    )
-
-    server: str = _setting(
-        "HEADWAY_SERVER",
-        "",
-        "address of a Headway server to use over its API instead of a database; same as --server",
-    )
-    api_key: SecretStr = _setting(
-        "HEADWAY_API_KEY", SecretStr(""), "API key for that server; see headway key create"
-    )
-
-    session_h: float = _setting(
-        "HEADWAY_SESSION_HOURS", 72, "hours until a browser must log in again", gt=0, le=8760
-    )
-    requests_per_minute: int = _setting(
-        "HEADWAY_REQUESTS_PER_MINUTE",
-        3000,
-        "requests a minute that one key may make with its sessions, in each process",
-        ge=1,
-    )
-
-    trusted_proxies: str = _setting(
-        "HEADWAY_TRUSTED_PROXIES",
-        "127.0.0.1,::1",
-        "proxies whose X-Forwarded-For is trusted: addresses or networks, comma-separated",
-    )
-
-    metrics_open: bool = _setting(
-        "HEADWAY_METRICS_OPEN",
-        default=False,
-        help_="allow reading /metrics from this host without a key",
-    )
-
-    log_format: Literal["text", "json"] = _setting(
-        "HEADWAY_LOG_FORMAT", "text", "format of log lines: plain text, or JSON"
-    )
-    traces: bool = _setting(
-        "HEADWAY_TRACES",
-        default=False,
-        help_="send traces to an OpenTelemetry collector, by default on this host",
-    )
-    otlp_endpoint: str = _setting(
-        "OTEL_EXPORTER_OTLP_ENDPOINT",
-        "",
-        "address of that collector, http://host:4318; turns traces on",
-    )
-    metrics_port: int | None = _setting(
-        "HEADWAY_METRICS_PORT",
-        None,
-        "port where a headway worker serves its metrics without a key; none turns it off",
-        ge=0,
-        le=65535,
-    )
-    metrics_host: str = _setting(
-        "HEADWAY_METRICS_HOST", "127.0.0.1", "address of a worker's metrics"
-    )
 
     policy: PolicyName = _shared(
         "HEADWAY_POLICY", "adaptive", "which policy decides when a listing is due"
@@ -208,8 +105,21 @@ class Settings(BaseModel):
     margin_min: Decimal = _setting(
         "HEADWAY_MARGIN_MIN", Decimal(0), "least markup on what a part costs us", gt=-1, le=100
     )
-    compare_at: Literal["none", "list"] = _setting(
-        "HEADWAY_COMPARE_AT", "none", "show the list price crossed out where ours is lower"
+    compare_at: Literal["keep", "clear", "list"] = _shared(
+        "HEADWAY_COMPARE_AT",
+        "keep",
+        "crossed-out price: leave the merchant's own, remove it, or show the list price where"
+        " ours is lower",
+    )
+    channels: ChannelNames = _shared(
+        "HEADWAY_CHANNELS",
+        "Online Store",
+        "sales channels on which published parts are visible, separated by commas; none: nowhere",
+    )
+    oversell: Literal["keep", "deny"] = _shared(
+        "HEADWAY_OVERSELL",
+        "keep",
+        "variants that sell at zero stock: leave and report them, or stop it",
     )
     guard_move: Decimal = _setting(
         "HEADWAY_GUARD_MOVE", Decimal("0.50"), "price changes beyond this share are held", ge=0
@@ -241,6 +151,52 @@ class Settings(BaseModel):
     boeing_password: SecretStr = _setting(
         "HEADWAY_BOEING_PASSWORD", SecretStr(""), "password of the part token"
     )
+    boeing_day_limit: int | None = _shared(
+        "HEADWAY_BOEING_DAY_LIMIT",
+        None,
+        "supplier calls allowed in any 24 hours, token requests included; none sets no ceiling",
+        ge=1,
+    )
+    boeing_currency: Currency = _shared(
+        "HEADWAY_BOEING_CURRENCY", "USD", "currency of a supplier's reply that names none"
+    )
+    boeing_paths: dict[PathName, UrlPath] = _setting(
+        "HEADWAY_BOEING_PATHS",
+        dict(PATHS),
+        "paths of the supplier's three requests",
+        table="price=/v2/price",
+        is_partial=True,
+    )
+    boeing_scope: Place = _setting(
+        "HEADWAY_BOEING_SCOPE", "api://helixapis.com/.default", "OAuth scope that is asked for"
+    )
+    boeing_headers: dict[HeaderName, HttpHeader] = _setting(
+        "HEADWAY_BOEING_HEADERS",
+        dict(HEADERS),
+        "names of the supplier's headers: those of the part token's request, its reply, its use",
+        table="part_token=x-boeing-parts-authorization",
+        is_partial=True,
+    )
+    boeing_flags: dict[JsonName, bool] = _setting(
+        "HEADWAY_BOEING_FLAGS",
+        {"showNoStock": True, "showLocation": True},
+        "flags of a price request",
+        table="showNoStock=true,showLocation=true",
+    )
+    boeing_fields: dict[FieldName, JsonNames] = _shared(
+        "HEADWAY_BOEING_FIELDS",
+        dict(FIELDS),
+        "names of the fields in the supplier's replies; several of one field are separated by |",
+        table="list_price=listPrice,error=error|errorMessage",
+        is_partial=True,
+    )
+    units: dict[UnitName, Annotated[int, Field(ge=1, le=1_000_000)]] = _shared(
+        "HEADWAY_UNITS",
+        dict(UNITS),
+        "pieces in a unit of measure; a price by any other unit is held",
+        table="EA=1,HD=100",
+        is_partial=True,
+    )
     boeing_timeout_s: float = _setting(
         "HEADWAY_BOEING_TIMEOUT_S",
         30,
@@ -259,6 +215,11 @@ class Settings(BaseModel):
     )
     shopify_timeout_s: float = _setting(
         "HEADWAY_SHOPIFY_TIMEOUT_S", 30, "silence after which a shop call is given up", gt=0, le=120
+    )
+    rehearsal: bool = _setting(
+        "HEADWAY_REHEARSAL",
+        default=True,
+        help_="a new shop is read, and not written before somebody starts it",
     )
     bulk_from: int = _setting(
         "HEADWAY_BULK_FROM", 1000, "prices waiting in one shop from which they go in bulk", ge=2
@@ -279,6 +240,11 @@ class Settings(BaseModel):
         },
         "supplier location → shop location; stock elsewhere is not sold",
         table="Supplier place=Shop place",
+    )
+    locations_unsold: str = _shared(
+        "HEADWAY_LOCATIONS_UNSOLD",
+        "Germany CSC",
+        "supplier locations that are left out on purpose, comma-separated; others raise an alert",
     )
     currency: Currency = _shared("HEADWAY_CURRENCY", "USD", "currency the shop sells in")
 
@@ -324,7 +290,7 @@ class Settings(BaseModel):
         SecretStr(""),
         "where alerts are sent: Apprise addresses, separated by spaces",
     )
-    notify_quiet: Annotated[tuple[time, time] | None, BeforeValidator(_parse_hours)] = _setting(
+    notify_quiet: Annotated[tuple[time, time] | None, BeforeValidator(parse_hours)] = _setting(
         "HEADWAY_NOTIFY_QUIET",
         None,
         "hours (UTC) in which only critical alerts are sent: 22:00-07:00",
@@ -362,23 +328,19 @@ class Settings(BaseModel):
     printify_webhook_secret: SecretStr = _setting(
         "HEADWAY_PRINTIFY_WEBHOOK_SECRET", SecretStr(""), "the secret given with its webhooks"
     )
+    shopify_api_version: ApiVersion = _setting(
+        "HEADWAY_SHOPIFY_API_VERSION",
+        "2026-04",
+        "version of Shopify's Admin API; Headway is tested with the default",
+    )
     shopify_scopes: str = _setting(
         "HEADWAY_SHOPIFY_SCOPES",
-        "read_products,write_products,read_inventory,write_inventory,read_locations,"
-        "read_orders,read_customers",
-        "what a merchant is asked to grant; read_all_orders lifts the 60-day horizon",
+        "",
+        "access scopes to ask for, with commas; empty: all that Headway needs",
     )
     platform_timeout_s: float = _setting(
         "HEADWAY_PLATFORM_TIMEOUT_S", 30, "silence after which a pull is given up", gt=0, le=120
     )
-
-    @field_validator("broker_url")
-    @classmethod
-    def _check_broker(cls, url: SecretStr | None) -> SecretStr | None:
-        """Refuse other brokers without showing the address, which may contain a secret."""
-        if url is not None and not url.get_secret_value().startswith(("redis://", "rediss://")):
-            raise ValueError("write it as redis://:password@host:6379/0, or rediss://")
-        return url
 
     @field_validator("*", mode="before")
     @classmethod
@@ -397,18 +359,13 @@ class Settings(BaseModel):
             raise ValueError(f"no alert with a number is called {', '.join(sorted(unknown))}")
         return thresholds
 
-    @field_validator("trusted_proxies")
+    @field_validator("locations")
     @classmethod
-    def _check_networks(cls, proxies: str) -> str:
-        """Refuse host names: DNS decides who they are, so they cannot be trusted."""
-        for proxy in proxies.split(","):
-            try:
-                ip_network(proxy.strip())
-            except ValueError:
-                raise ValueError(
-                    f"{proxy.strip()!r} is no address or network; write 10.0.0.7,10.1.0.0/16"
-                ) from None
-        return proxies
+    def _check_location_names(cls, locations: dict[str, str]) -> dict[str, str]:
+        """Refuse names that differ only in case and spaces: they are one location."""
+        if len({fold(name) for name in locations}) < len(locations):
+            raise ValueError("two names differ only in case or spaces, which do not count")
+        return locations
 
     @model_validator(mode="after")
     def _confirm_before_parking(self) -> "Settings":
@@ -449,12 +406,12 @@ def load(environ: Mapping[str, str] | None = None, *, file: Path | None = None) 
             f"HEADWAY_CONFIG points to {config_path}, which does not exist or is not a file"
         )
     known = {setting_name(field): field for field in Settings.model_fields}
-    values = _from_file(file or Path(config_path or "headway.toml"), known)
+    values = read_file(file or Path(config_path or "headway.toml"), known)
     for name, value in environ.items():
         if name in known:
-            values[name] = _parse(name, value, table_example(known[name]))
+            values[name] = parse_table(name, value, table_example(known[name]))
         elif name.startswith(PREFIXES) and name != "HEADWAY_CONFIG":
-            raise ConfigError(f"unknown setting {name}{_suggest(name, known)}")
+            raise ConfigError(f"unknown setting {name}{suggest(name, known)}")
     # An empty line in an environment file means "not set", never "the current folder".
     values_set = {name: value for name, value in values.items() if value != ""}
     try:
@@ -464,36 +421,3 @@ def load(environ: Mapping[str, str] | None = None, *, file: Path | None = None) 
         where = ".".join(str(part) for part in first["loc"])
         reason = first["msg"].removeprefix("Value error, ")
         raise ConfigError(f"setting {where}: {reason}" if where else reason) from None
-
-
-def _from_file(path: Path, known: Mapping[str, str]) -> dict[str, Any]:
-    if not path.exists():
-        return {}
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise ConfigError(f"{path}: {error}") from None
-    for name in values:
-        if name not in known:
-            raise ConfigError(f"{path}: unknown setting {name}{_suggest(name, known)}")
-    return values
-
-
-def _parse(name: str, value: str, example: str) -> str | dict[str, str]:
-    """Parse a table setting from its `a=b,c=d` form; leave other settings to the model."""
-    if not example:
-        return value
-    pairs = [pair.partition("=") for pair in value.split(",") if pair.strip()]
-    if any(not sign or not left.strip() for left, sign, _ in pairs):
-        raise ConfigError(f"setting {name}: write it as '{example},...'")
-    table = {left.strip(): right.strip() for left, _, right in pairs}
-    if len(table) < len(pairs):
-        raise ConfigError(f"setting {name}: name each only once")
-    return table
-
-
-def _suggest(name: str, known: Mapping[str, str]) -> str:
-    import difflib  # noqa: PLC0415 - only on the way to an error
-
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]}?" if close else "; see `headway doctor` for the known ones"
