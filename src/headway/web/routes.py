@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Annotated, Any, get_args
 from urllib.parse import quote, urlencode
 
@@ -50,8 +51,9 @@ def include(site: FastAPI, app: App) -> None:
     site.openapi = openapi  # type: ignore[method-assign]
 
 
+@cache
 def router() -> APIRouter:
-    """Make a route of every operation."""
+    """Make a route of every operation; a site has no part in them."""
     routes = APIRouter(route_class=ApiRoute)
     for declared in OPERATIONS:
         routes.add_api_route(
