@@ -9,6 +9,7 @@ from psycopg_pool import ConnectionPool
 from tests.engine.shop_setup import PLACES, Shops, make_shops, wanted
 
 from headway.core.accounts.refusals import SPAN_MIN
+from headway.core.catalog.intake import handle_of
 from headway_lab.simulators.shopify.faults import ShopFaultPlan
 from headway_lab.virtual_clock import VirtualClock
 
@@ -170,6 +171,26 @@ def test_a_part_the_merchant_already_has_is_adopted_not_made_again(shops: Shops)
     assert len(shops.simulator.shop(shops.domain("acme")).by_sku("N-1")) == 1
     assert shops.simulator.calls["productSet"] == 0
     assert shops.shown("N-1").price == Decimal("11.55")
+
+
+def test_a_product_that_has_our_handle_and_another_sku_stays_as_the_merchant_has_it(
+    shops: Shops,
+) -> None:
+    shops.simulator.seed_product(
+        shops.domain("acme"),
+        "MINE",
+        handle=handle_of("N-1"),
+        title="The merchant's own",
+        quantities=dict.fromkeys(PLACES, 7),
+    )
+    shops.stage("N-1")
+    shops.drive(shops.push())
+    assert (shops.shown("MINE").title, shops.shown("MINE").price) == (
+        "The merchant's own",
+        Decimal("10.00"),
+    )
+    assert [effect for effect in shops.simulator.effects if effect.kind != "publish"] == []
+    assert "give it the SKU N-1" in shops.one("SELECT push_error FROM listing_state")
 
 
 def test_a_parked_part_leaves_the_shop_and_returns_to_what_it_was(shops: Shops) -> None:

@@ -255,7 +255,7 @@ class Storefront(Protocol):
         """Publish products, each by itself; done once the shop shows it on every channel."""
 
     def create(self, creation: Creation) -> WriteResult:
-        """Make a product, or set the one of that handle."""
+        """Make a product; stale if the shop has one of that handle, which stays as it is."""
 
     def stage_upload(self, name: str) -> UploadTarget:
         """Ask where the file of a bulk operation may be uploaded."""

@@ -55,7 +55,7 @@ class WriteVerdict(StrEnum):
     """Result of one item of a call."""
 
     DONE = "done"
-    STALE = "stale"  # another value was there than we believed: read it back
+    STALE = "stale"  # another state was there than we believed: read it back
     UNKNOWN = "unknown"  # no such id: find the product again by its SKU
     UNSTOCKED = "unstocked"  # not stocked at that location: activate it there
     REFUSED = "refused"  # will never be accepted as is; see the reason

@@ -82,10 +82,8 @@ mutation Activate($item: ID!, $location: ID!, $available: Int!, $key: String!) {
 }
 """
 CREATE = """
-mutation Create(
-  $identifier: ProductSetIdentifiers!, $input: ProductSetInput!, $levels: Int!{heads}
-) {{
-  productSet(identifier: $identifier, input: $input, synchronous: true) {{
+mutation Create($input: ProductSetInput!, $levels: Int!{heads}) {{
+  productSet(input: $input, synchronous: true) {{
     product {{ variants(first: 1) {{ nodes {{ ...Seen }} }} }}
     userErrors {{ code field message }}
   }}
@@ -235,7 +233,11 @@ def set_statuses(writes: Sequence[StatusWrite]) -> Document:
 
 
 def create(creation: Creation) -> Document:
-    """Return the mutation that creates a product of one variant, or sets the one of that handle."""
+    """Return the mutation that creates a product of one variant.
+
+    It names no product to set, so the shop refuses it if one has the handle, and nothing of the
+    merchant's is overwritten.
+    """
     variant = {
         "optionValues": [{"optionName": "Title", "name": "Default Title"}],
         "sku": creation.shop_sku,
@@ -258,7 +260,6 @@ def create(creation: Creation) -> Document:
         "variants": [variant],
     }
     variables = {
-        "identifier": {"handle": creation.handle},
         "input": fields,
         "levels": _page(len(creation.quantities) + LEVELS_SPARE),
         **(named := name_channels(creation.channels)),

@@ -34,6 +34,8 @@ POINTS_MAX = 1_000_000_000
 VERDICTS = {
     "CHANGE_FROM_QUANTITY_STALE": WriteVerdict.STALE,
     "COMPARE_QUANTITY_STALE": WriteVerdict.STALE,
+    # Made meanwhile, as by a request whose reply was lost: find it, and take it over.
+    "HANDLE_NOT_UNIQUE": WriteVerdict.STALE,
     "INVALID_INVENTORY_ITEM": WriteVerdict.UNKNOWN,
     "PRODUCT_DOES_NOT_EXIST": WriteVerdict.UNKNOWN,
     "PRODUCT_VARIANT_DOES_NOT_EXIST": WriteVerdict.UNKNOWN,

@@ -7,6 +7,7 @@ since its fields may have another meaning.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import httpx
 
@@ -27,6 +28,7 @@ from headway.core.catalog.storefront import (
     StockWrite,
     UploadTarget,
     WriteResult,
+    WriteVerdict,
 )
 from headway.errors import (
     PermanentError,
@@ -167,8 +169,15 @@ class ShopifyStorefront:
         return read_published(self._api.ask(documents.publish(writes)), writes)
 
     def create(self, creation: Creation) -> WriteResult:
-        """Make a product, or set the one of that handle."""
-        return shown.read_created(self._ask(documents.create(creation)), creation.channels)
+        """Make a product; stale if the shop has one of that handle."""
+        result = shown.read_created(self._ask(documents.create(creation)), creation.channels)
+        if result.verdict is not WriteVerdict.STALE:
+            return result
+        reason = (
+            f"a product in the shop has the handle {creation.handle}; unless Headway finds it by its"
+            f" SKU, give it the SKU {creation.shop_sku} or another handle"
+        )
+        return replace(result, reason=reason)
 
     def stage_upload(self, name: str) -> UploadTarget:
         """Request the address to upload the file of a bulk operation."""
