@@ -36,6 +36,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
         ({"HEADWAY_LOCATIONS": "Miami FL=A,Miami FL=B"}, "setting HEADWAY_LOCATIONS"),
         ({"HEADWAY_CURRENCY": "dollars"}, "setting HEADWAY_CURRENCY"),
         ({"HEADWAY_WEB_PORT": "70000"}, "setting HEADWAY_WEB_PORT"),
+        ({"HEADWAY_DESCRIPTION_TEMPLATE": "{nmae}"}, "unknown placeholder {nmae}; known: {name}"),
         ({"HEADWAY_TRUSTED_PROXIES": "*"}, "'*' is no address or network"),
         ({"HEADWAY_TRUSTED_PROXIES": "10.0.0.7/8"}, "setting HEADWAY_TRUSTED_PROXIES"),
         ({"HEADWAY_TRUSTED_PROXIES": "10.0.0.7,proxy"}, "'proxy' is no address"),

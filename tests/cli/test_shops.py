@@ -323,6 +323,7 @@ def test_a_seller_has_the_default_terms_until_it_sets_its_own(on_database: Headw
     assert reply["terms"] == {
         "price_basis": "net", "markup": "0.125", "rounding": "99", "margin_min": "-0.05",
         "compare_at": "keep", "channels": "Online Store", "oversell": "keep",
+        "description_template": "{description}",
         "guard_move": "0.7", "guard_share": "0.5",
     }  # fmt: skip
     assert reply["own"] == ["price_basis", "markup", "rounding", "margin_min", "guard_share"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from graphql import (
     FieldNode,
+    GraphQLEnumType,
     GraphQLSchema,
     NoDeprecatedCustomRule,
     OperationDefinitionNode,
@@ -21,6 +22,7 @@ from graphql.execution.values import get_variable_values
 from tests.contracts.reduction import SCHEMAS, SHOPIFY
 
 from headway.core.catalog.listings import Sku
+from headway.core.catalog.product_details import COUNTRIES, WEIGHT_UNITS, ProductDetails
 from headway.core.catalog.storefront import (
     Creation,
     Gid,
@@ -78,13 +80,24 @@ def prices(count: int, *, products: int) -> list[PriceWrite]:
     ]
 
 
+DETAILS = ProductDetails(
+    weight=Decimal("0.5"),
+    weight_unit="POUNDS",
+    origin="US",
+    tariff_code="880330",
+    condition="NE",
+    unit="EA",
+    image="https://images.example.com/wf1.jpg",
+)
+
+
 def creation(**fields: Any) -> Creation:
     values = {
         "sku": Sku("WF1=K3"),
         "shop_sku": NASTY[0],
         "handle": "wf1-k3",
         "title": 'A "title"',
-        "description": "5 < 6 & <b>bold</b>",
+        "description_html": "5 &lt; 6",
         "vendor": "Boeing",
         "price": Decimal("11.00"),
         "compare_at": None,
@@ -126,6 +139,7 @@ DOCUMENTS: dict[str, Document] = {
         ]
     ),
     "create": queries.create(creation()),
+    "create with all details": queries.create(creation(details=DETAILS)),
     "create and read on channels": queries.create(creation(channels=CHANNELS)),
     "stop overselling": queries.set_prices(
         [replace(write, stops_overselling=True) for write in prices(2, products=1)]
@@ -241,10 +255,36 @@ def test_a_search_quotes_special_characters_of_a_sku() -> None:
     ]
 
 
-def test_the_texts_of_a_supplier_stay_plain_text() -> None:
-    fields = DOCUMENTS["create"].variables["input"]
-    assert fields["descriptionHtml"] == "5 &lt; 6 &amp; &lt;b&gt;bold&lt;/b&gt;"
-    assert fields["variants"][0]["sku"] == NASTY[0]
+def test_a_creation_sends_the_details_that_there_are_and_no_others() -> None:
+    full = DOCUMENTS["create with all details"].variables["input"]
+    assert full["variants"][0]["inventoryItem"] == {
+        "cost": "9.5",
+        "tracked": True,
+        "measurement": {"weight": {"value": 0.5, "unit": "POUNDS"}},
+        "countryCodeOfOrigin": "US",
+        "harmonizedSystemCode": "880330",
+    }
+    assert full["tags"] == ["Condition: NE", "Unit: EA"]
+    image = {"originalSource": DETAILS.image, "contentType": "IMAGE", "alt": 'A "title"'}
+    assert full["files"] == [image]
+    bare = DOCUMENTS["create"].variables["input"]
+    assert bare["variants"][0]["inventoryItem"] == {"cost": "9.5", "tracked": True}
+    assert not {"tags", "files"} & bare.keys()
+    assert bare["descriptionHtml"] == "5 &lt; 6"
+    assert bare["variants"][0]["sku"] == NASTY[0]
+
+
+def test_a_creation_names_no_product_that_it_would_overwrite() -> None:
+    assert "identifier" not in DOCUMENTS["create"].text
+    assert "id" not in DOCUMENTS["create"].variables["input"]
+
+
+def test_the_countries_and_units_of_weight_are_those_that_shops_know() -> None:
+    countries, units = (schema().type_map[name] for name in ("CountryCode", "WeightUnit"))
+    assert isinstance(countries, GraphQLEnumType)
+    assert isinstance(units, GraphQLEnumType)
+    assert {*countries.values} - COUNTRIES == {"ZZ"}
+    assert {*units.values} == {*WEIGHT_UNITS.values()}
 
 
 def test_an_invalid_key_is_refused_in_a_bulk_mutation() -> None:

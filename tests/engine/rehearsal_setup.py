@@ -21,10 +21,10 @@ INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at, last
 VALUES (%(user_id)s, %(sku)s, 0, %(now)s, %(now)s)
 """
 DRAFT = """
-INSERT INTO product_staging (user_id, sku, shop_sku, batch_id, status, title, description, vendor,
+INSERT INTO product_staging (user_id, sku, shop_sku, batch_id, status, title, vendor, details,
   created_at, updated_at)
-VALUES (%(user_id)s, %(sku)s, %(sku)s, gen_random_uuid(), 'normalized', %(sku)s, '', 'Boeing',
-  %(now)s, %(now)s)
+VALUES (%(user_id)s, %(sku)s, %(sku)s, gen_random_uuid(), 'normalized', %(sku)s, 'Boeing',
+  %(details)s, %(now)s, %(now)s)
 """
 # What a new product has besides what the report lists: it comes with being created.
 BIRTH_FACTS = {"sku", "tracked", "variant"}
@@ -55,7 +55,8 @@ def take_over(shops: Shops, sku: str, desired: dict[str, Any], **values: Any) ->
             row = {"product": ids.product, "variant": ids.variant, "item": ids.item}
             connection.execute(IMPORT, {**key, **row})
         if values.get("is_draft"):
-            connection.execute(DRAFT, key)
+            details = json.dumps(values.get("details", {}))
+            connection.execute(DRAFT, {**key, "details": details})
 
 
 def open_merchant_shop(shops: Shops, count: int, seed: int) -> None:

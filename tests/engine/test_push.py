@@ -1,5 +1,7 @@
 """Push in virtual time against a simulated Shopify that keeps its own log of what was written."""
 
+import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -171,6 +173,38 @@ def test_a_part_the_merchant_already_has_is_adopted_not_made_again(shops: Shops)
     assert len(shops.simulator.shop(shops.domain("acme")).by_sku("N-1")) == 1
     assert shops.simulator.calls["productSet"] == 0
     assert shops.shown("N-1").price == Decimal("11.55")
+
+
+def test_a_created_product_carries_what_the_supplier_provides_and_keeps_later_edits(
+    shops: Shops,
+) -> None:
+    shops.stage("N-1")
+    details = {
+        "weight": "0.5", "weight_unit": "POUNDS", "origin": "US", "tariff_code": "880330",
+        "condition": "NE", "unit": "EA", "image": "https://images.example.com/n1.jpg",
+    }  # fmt: skip
+    shops.ask(
+        "UPDATE product_staging SET details = %s, description_html = '<p>5 &lt; 6</p>'",
+        json.dumps(details),
+    )
+    shops.drive(shops.push())
+    shop, ids = shops.simulator.shop(shops.domain("acme")), shops.shown("N-1").ids
+    product, variant = shop.products[ids.product], shop.variants[ids.variant]
+    assert (product.description, product.images) == ("<p>5 &lt; 6</p>", (details["image"],))
+    assert product.tags == ("Condition: NE", "Unit: EA")
+    assert (variant.weight, variant.origin, variant.tariff_code) == (
+        (0.5, "POUNDS"),
+        "US",
+        "880330",
+    )
+    edited = replace(product, tags=("sale",), description="Ours", images=())
+    shop.put_product(edited)
+    shop.put_variant(replace(variant, weight=(2.0, "KILOGRAMS"), origin="DE"))
+    shops.want("N-1", wanted("12.10", 9))
+    shops.drive(shops.push())
+    assert shops.shown("N-1").price == Decimal("12.10")
+    assert shop.products[ids.product] == edited
+    assert shop.variants[ids.variant].weight == (2.0, "KILOGRAMS")
 
 
 def test_a_product_that_has_our_handle_and_another_sku_stays_as_the_merchant_has_it(

@@ -43,6 +43,22 @@ def seed(shops: Shops, sku: str, price: str, *stock: int, **details: object) -> 
     )
 
 
+def test_a_rehearsal_lists_what_a_new_product_would_carry_and_what_is_left_out(
+    shops: Shops,
+) -> None:
+    details = {"weight": "0.5", "weight_unit": "POUNDS", "condition": "NE", "left_out": ["origin"]}
+    take_over(shops, "N-1", wanted("11.00", 5), is_draft=True, details=details)
+    shops.drive(shops.push())
+    row = row_of(shops, "N-1")
+    assert {
+        write.field: write.new for write in row.writes if write.field in {"weight", "tags"}
+    } == {
+        "weight": "0.5 pounds",
+        "tags": "Condition: NE",
+    }
+    assert row.concerns == ("left out of the new product: origin",)
+
+
 @pytest.mark.parametrize(("number", "oversell"), ((1, "keep"), (2, "deny")))
 def test_what_a_rehearsal_says_is_what_is_written_then_listing_by_listing(
     pool: ConnectionPool, clock: VirtualClock, tmp_path: Path, number: int, oversell: str

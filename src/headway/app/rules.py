@@ -49,6 +49,8 @@ def seller_defaults(settings: Settings) -> SellerSettings:
             compare_at=settings.compare_at,
             channels=settings.channels,
             oversell=settings.oversell,
+            images=settings.images,
+            description_template=settings.description_template,
         ),
         guard=Guard(move_max=settings.guard_move, share_max=settings.guard_share),
     )

@@ -23,9 +23,18 @@ TERMS = {
     "compare_at": ("crossed-out price", False),
     "channels": ("published on", False),
     "oversell": ("sells at zero stock", False),
+    "description_template": ("description of new products", False),
     "guard_move": ("price moves held beyond", True),
     "guard_share": ("mass changes held beyond", True),
 }
+Oversell = Annotated[
+    Literal["keep", "deny"] | None,
+    typer.Option(help="Variants that sell at zero stock: keep and report them, or deny it."),
+]
+Template = Annotated[
+    str | None,
+    typer.Option(help="HTML for new products, with {name}, {description}, {sku} and others."),
+]
 EXAMPLES = """Examples:
 
 headway terms acme
@@ -33,6 +42,8 @@ headway terms acme
 headway terms acme --basis net --markup 12% --rounding 99
 
 headway terms acme --channels "Online Store, Point of Sale" --compare-at clear
+
+headway terms acme --description-template "{description} Condition: {condition}."
 
 headway terms acme --reset
 """
@@ -65,10 +76,8 @@ def terms(
         str | None,
         typer.Option(help="Sales channels that published parts are visible on, or none."),
     ] = None,
-    oversell: Annotated[
-        Literal["keep", "deny"] | None,
-        typer.Option(help="Variants that sell at zero stock: keep and report them, or deny it."),
-    ] = None,
+    oversell: Oversell = None,
+    description_template: Template = None,
     guard_move: Annotated[
         str | None, typer.Option(help="Hold price moves beyond this share: 50%.")
     ] = None,
@@ -91,6 +100,7 @@ def terms(
         compare_at=compare_at,
         channels=channels,
         oversell=oversell,
+        description_template=description_template,
         guard_move=_share("guard-move", guard_move),
         guard_share=_share("guard-share", guard_share),
         reset=reset,

@@ -27,6 +27,7 @@ from headway.config.declarations import (
     ApiVersion,
     ChannelNames,
     Currency,
+    DescriptionTemplate,
     Minutes,
     Place,
     PolicyName,
@@ -51,6 +52,7 @@ from headway.config.supplier_fields import (
     UrlPath,
 )
 from headway.core.catalog.change_detection import UNITS, fold
+from headway.core.catalog.description_template import DEFAULT
 from headway.core.monitoring.rules import THRESHOLDS
 from headway.errors import ConfigError
 
@@ -120,6 +122,17 @@ class Settings(DeploymentSettings):
         "HEADWAY_OVERSELL",
         "keep",
         "variants that sell at zero stock: leave and report them, or stop it",
+    )
+    description_template: DescriptionTemplate = _shared(
+        "HEADWAY_DESCRIPTION_TEMPLATE",
+        DEFAULT,
+        "HTML that new products are described with; values stand for {name}, {description}, {sku},"
+        " {vendor}, {condition}, {unit}, {pack} and {origin}",
+    )
+    images: bool = _shared(
+        "HEADWAY_IMAGES",
+        default=False,
+        help_="give new products the supplier's images; they are its property, so ask it first",
     )
     guard_move: Decimal = _setting(
         "HEADWAY_GUARD_MOVE", Decimal("0.50"), "price changes beyond this share are held", ge=0

@@ -1,11 +1,13 @@
 """How a setting is declared, and the types that several of them have."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AliasChoices, Field, StringConstraints, WithJsonSchema
 
 from headway.core.catalog.channels import read_names
+from headway.core.catalog.description_template import check_template
 from headway.core.timetable.policies import POLICIES
 from headway.errors import InvalidError
 
@@ -31,15 +33,16 @@ PolicyName = Annotated[
 ]
 
 
-def _known_channels(text: str) -> str:
+def _checked(check: Callable[[str], object], text: str) -> str:
     try:
-        read_names(text)
+        check(text)
     except InvalidError as error:
         raise ValueError(str(error)) from None
     return text
 
 
-ChannelNames = Annotated[str, AfterValidator(_known_channels)]
+ChannelNames = Annotated[str, AfterValidator(partial(_checked, read_names))]
+DescriptionTemplate = Annotated[str, AfterValidator(partial(_checked, check_template))]
 Minutes = Annotated[float, Field(ge=0, le=44_640)]
 
 

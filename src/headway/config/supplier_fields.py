@@ -38,6 +38,12 @@ FIELDS: dict[str, str] = {
     "vendor": "supplierName",
     "unit": "baseUOM",
     "minimum": "minimumOrderQuantity|minOrderQuantity|minimumOrderQty|minOrderQty",
+    "weight": "weight",
+    "weight_unit": "weightUOM",
+    "origin": "countryOfOrigin",
+    "tariff_code": "harmonizedTariffCode|htsCode|scheduleBCode",
+    "condition": "condition|conditionCode",
+    "image": "productImage|thumbnailImage",
     "error": "error|errorMessage",
     "status": "status|lineStatus",
     "superseded_by": "supersededBy|supersedingPartNumber|replacementPartNumber",
@@ -47,7 +53,8 @@ HeaderName = Literal["username", "password", "part_token_reply", "part_token"]
 FieldName = Literal[
     "requested", "currency", "lines", "part_number", "product_code", "list_price", "net_price",
     "line_currency", "quantity", "in_stock", "locations", "location", "available", "name",
-    "description", "vendor", "unit", "minimum", "error", "status", "superseded_by",
+    "description", "vendor", "unit", "minimum", "weight", "weight_unit", "origin", "tariff_code",
+    "condition", "image", "error", "status", "superseded_by",
 ]  # fmt: skip
 UrlPath = Annotated[str, StringConstraints(pattern=r"^/[\w./~-]*$")]
 HttpHeader = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]{1,100}$")]

@@ -12,6 +12,7 @@ from headway.app.rules import seller_defaults
 from headway.core.access import Need
 from headway.core.catalog.change_detection import HeldQuote, Terms, desire, observe
 from headway.core.catalog.listings import AuthStep, Quote, Reply, Sku
+from headway.core.catalog.product_details import read_details
 from headway.core.limits.transitions import CallReport, Expired, Granted, NotYet, Permit, Rejected
 from headway.core.pauses import longest
 from headway.core.reasons import describe_pause
@@ -171,5 +172,13 @@ def _understood(quote: Quote, terms: Terms) -> dict[str, Any]:
         "minimum": observed.minimum,
         "name": quote.name,
         "vendor": quote.vendor,
+        **_details(quote, terms),
         "shop": shop,
     }
+
+
+def _details(quote: Quote, terms: Terms) -> dict[str, Any]:
+    """Return what a new product would get besides, and what would be left out of it."""
+    details = read_details(quote, images=terms.images)
+    left_out = {"left_out": list(details.left_out)} if details.left_out else {}
+    return {**dict(details.named()), **left_out}

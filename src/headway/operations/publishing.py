@@ -38,6 +38,7 @@ class RequestedPart:
     place: int | None
     due_at: datetime | None
     expected_at: datetime | None
+    left_out: tuple[str, ...]
     note: str
 
 
@@ -110,6 +111,7 @@ def _batch(
                 place=part.place,
                 due_at=part.due_at,
                 expected_at=expected_at,
+                left_out=tuple(part.left_out),
                 note=intake_message(part, expected_at, now),
             )
             for part, expected_at in zip(parts, expected, strict=True)

@@ -33,6 +33,7 @@ class PriceTerms:
     compare_at: str
     channels: str
     oversell: str
+    description_template: str
     guard_move: Decimal
     guard_share: Decimal
 
@@ -57,6 +58,7 @@ class TermsBody(RequestBody):
     compare_at: Literal["keep", "clear", "list"] | None = None
     channels: Annotated[str, Field(examples=["Online Store, Point of Sale"])] | None = None
     oversell: Literal["keep", "deny"] | None = None
+    description_template: Annotated[str, Field(examples=["<p>{description}</p>"])] | None = None
     guard_move: Share | None = None
     guard_share: Share | None = None
     reset: bool = False

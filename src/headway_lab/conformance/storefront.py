@@ -136,7 +136,7 @@ def a_product_is_created_once(world: StorefrontWorld) -> None:
         shop_sku=GOOD,
         handle="good-1",
         title="A good part",
-        description="",
+        description_html="",
         vendor="",
         price=PRICE,
         compare_at=None,

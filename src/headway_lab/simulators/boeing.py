@@ -30,6 +30,15 @@ SEATS_MAX = 10
 # How long a reply takes, from the arrival of its request.
 DELAY_S = (0.1, 0.6)
 FOREIGN_PLACE = "Germany CSC"
+ODD_DETAILS: tuple[Mapping[str, Any], ...] = (
+    {"weight": -1.5},
+    {"weightUOM": "STONE"},
+    {"countryOfOrigin": "UNITED STATES"},
+    {"scheduleBCode": "n/a"},
+    {"condition": "<b>new</b>"},
+    {"productImage": "http://images.parts.example/plain.jpg"},
+    {"weight": None, "countryOfOrigin": "", "scheduleBCode": None, "productImage": None},
+)
 HTML_PAGE = b"<!DOCTYPE html><html><title>Maintenance</title><p>We will be back soon.</html>"
 
 
@@ -224,6 +233,7 @@ class BoeingSimulator:
             ],
             "baseUOM": "EA",
         }
+        line |= self._details(part)
         if part.family:
             line["supplierName"] = part.family
         form = self.faults.contradiction(part.sku, at_s)
@@ -231,6 +241,21 @@ class BoeingSimulator:
             self.faults.injected["contradict"] += 1
             line |= _contradicting(form, line)
         return {**line, **_spoiled_prices(bad)}
+
+    def _details(self, part: SupplierPart) -> dict[str, Any]:
+        """Return what else a line has; one in eight has a value that makes no sense."""
+        trait = self._trait(part.sku, "details")
+        weight = (1 + trait % 4000) / 1000
+        details: dict[str, Any] = {
+            "weight": weight if trait % 3 else str(weight),
+            "weightUOM": ("LB", "KG", "OZ", "lbs")[trait % 4],
+            "countryOfOrigin": ("US", "US", "GB", "FR", "DE")[trait % 5],
+            "scheduleBCode": ("8803300010", "7318.15.2000", "4016930000")[trait % 3],
+            "condition": ("NE", "NE", "OH", "SV")[trait % 7 % 4],
+            "productImage": f"https://images.parts.example/{trait:08x}.jpg",
+        }
+        odd = ODD_DETAILS[trait // 8 % len(ODD_DETAILS)] if trait % 8 == 0 else {}
+        return {**details, **odd}
 
     def _places(self, part: SupplierPart, at_s: float) -> list[tuple[str, int]]:
         """Return stock by place: shuffled, empty ones often left out, a few with a foreign one."""

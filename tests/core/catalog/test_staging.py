@@ -6,7 +6,15 @@ from typing import Any
 from headway.core.catalog.change_detection import Terms
 from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.lifecycle import FailureRule, Judge, Settlement
-from headway.core.catalog.listings import Listing, Priority, Quote, Reply, SellerId, Sku
+from headway.core.catalog.listings import (
+    Listing,
+    Priority,
+    Quote,
+    Reply,
+    SellerId,
+    Sku,
+    SuppliedDetails,
+)
 from headway.core.catalog.staging import Staging
 from headway.core.timetable.policies.rolling import Rolling
 
@@ -49,7 +57,7 @@ def test_a_published_part_keeps_everything_known_about_it() -> None:
     assert settled.staging == Staging(
         status="normalized",
         title="Seal",
-        description="A seal.",
+        description_html="A seal.",
         vendor="Acme",
         list_price=Decimal(10),
         net_price=Decimal(8),
@@ -63,6 +71,47 @@ def test_a_published_part_keeps_everything_known_about_it() -> None:
     )
     assert settled.priority is Priority.SCHEDULED
     assert not settled.is_blocked
+
+
+def test_a_supplier_whose_texts_are_html_writes_plain_text_into_the_shop() -> None:
+    staging = read(
+        name="<b>Seal</b>",
+        vendor="<i>Acme</i>",
+        description="5 < 6 & <script>alert('x')</script>",
+        details=SuppliedDetails(condition="<b>NE</b>", origin="UNITED STATES"),
+    ).staging
+    assert staging is not None
+    assert (staging.title, staging.vendor) == ("(b)Seal(/b)", "(i)Acme(/i)")
+    assert staging.description_html == (
+        "5 &lt; 6 &amp; &lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;"
+    )
+    assert [text.partition(":")[0] for text in staging.details.left_out] == [
+        "country of origin 'UNITED STATES'",
+        "condition '<b>NE</b>'",
+    ]
+    assert staging.status == "normalized", "no part fails because of its details"
+
+
+def test_a_description_is_made_by_the_sellers_template() -> None:
+    template = (
+        "<p>{name} ({sku}) by {vendor}</p>\n<p>{condition}</p>\n<p>{pack} {unit}, {origin}</p>"
+    )
+    standing = SellerSettings(terms=replace(TERMS, description_template=template))
+    quote = replace(QUOTE, unit="PR", minimum=5, details=SuppliedDetails(origin="US"))
+    reply = Reply(quotes={SKU: quote}, raw={})
+    staging = JUDGE.settle(LISTING, reply, NOW, standing).staging
+    assert staging is not None
+    assert staging.description_html == "<p>Seal (WF338109=K3) by Acme</p>\n<p>10 PR, US</p>"
+
+
+def test_images_are_taken_only_where_they_are_allowed() -> None:
+    image = "https://images.example.com/seal.jpg"
+    reply = Reply(quotes={SKU: replace(QUOTE, details=SuppliedDetails(image=image))}, raw={})
+    for is_allowed, shown in ((False, ""), (True, image)):
+        standing = SellerSettings(terms=replace(TERMS, images=is_allowed))
+        staging = JUDGE.settle(LISTING, reply, NOW, standing).staging
+        assert staging is not None
+        assert staging.details.image == shown
 
 
 def test_a_part_without_a_name_goes_by_its_number() -> None:

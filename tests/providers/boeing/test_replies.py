@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.config import Settings
-from headway.core.catalog.listings import Reply, Sku
+from headway.core.catalog.listings import Reply, Sku, SuppliedDetails
 from headway.errors import UnreadableError
 from headway.providers.boeing.api import api_of
 from headway.providers.boeing.replies import parse_reply
@@ -141,6 +141,33 @@ def test_unit_and_minimum_order_are_read_by_any_of_their_names() -> None:
     assert (quote.unit, quote.minimum) == ("HD", 10)
     plain = reply_to(line(baseUOM=5, minimumOrderQuantity="many")).quotes[A]
     assert (plain.unit, plain.minimum) == ("", 1)
+
+
+def test_details_of_a_product_are_read_as_text_whatever_they_are() -> None:
+    details = reply_to(
+        line(
+            weight=0.5,
+            weightUOM=" LB\n",
+            countryOfOrigin=["US"],
+            scheduleBCode=8803300010,
+            conditionCode="NE",
+            thumbnailImage="https://images.example.com/a.jpg",
+        )
+    )
+    assert details.quotes[A].details == SuppliedDetails(
+        weight="0.5",
+        weight_unit="LB",
+        origin="(not a text or a number)",
+        tariff_code="8803300010",
+        condition="NE",
+        image="https://images.example.com/a.jpg",
+    )
+    assert reply_to(LINE).quotes[A].details == SuppliedDetails()
+
+
+def test_lines_that_differ_only_in_their_details_are_one_quote() -> None:
+    quote = reply_to(line(weight=1), line(weight=2)).quotes[A]
+    assert quote.details.weight == "1"
 
 
 def test_the_names_of_fields_are_settings() -> None:

@@ -227,7 +227,7 @@ def test_a_product_is_made_once_however_often_it_is_asked_for(stage: Stage) -> N
         shop_sku=ODD,
         handle="wf-1",
         title="A <part>",
-        description="5 < 6",
+        description_html="5 &lt; 6",
         vendor="Boeing",
         price=Decimal("11.00"),
         compare_at=None,

@@ -377,7 +377,7 @@ def creation() -> Creation:
         shop_sku="WF1=K3",
         handle="wf1",
         title="A part",
-        description="",
+        description_html="",
         vendor="",
         price=Decimal(11),
         compare_at=None,

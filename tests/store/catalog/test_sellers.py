@@ -73,6 +73,7 @@ def test_what_a_seller_chose_stands_over_the_deployments_and_can_be_given_up(
         "compare_at": "list",
         "channels": "Online Store, Shop",
         "oversell": "deny",
+        "description_template": "<p>{name}</p>",
         "guard_move": Decimal("0.2"),
         "guard_share": Decimal(1),
     }
@@ -91,6 +92,7 @@ def test_what_a_seller_chose_stands_over_the_deployments_and_can_be_given_up(
         compare_at="list",
         channels="Online Store, Shop",
         oversell="deny",
+        description_template="<p>{name}</p>",
     )
     sellers.set_terms(A, {"markup": None, "guard_share": None}, now=now)
     assert sellers.settings([A], now)[A].terms.markup == DEFAULTS.terms.markup
@@ -110,6 +112,7 @@ def test_what_a_seller_chose_stands_over_the_deployments_and_can_be_given_up(
         ("compare_at", "net"),
         ("channels", "Online Store,,"),
         ("oversell", "never"),
+        ("description_template", "{name.__class__}"),
         ("guard_move", Decimal("-0.1")),
         ("guard_share", Decimal("1.1")),
         ("listing_count", Decimal(1)),

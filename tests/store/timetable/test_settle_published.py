@@ -9,7 +9,11 @@ from psycopg_pool import ConnectionPool
 from tests.store.timetable.conftest import Ask
 from tests.store.timetable.test_schedule import claim, enter, quoted, read, settle
 
-from headway.core.catalog.listings import Reply, Sku
+from headway.core.catalog.intake import intake_message
+from headway.core.catalog.listings import Reply, SellerId, Sku, SuppliedDetails
+from headway.store.catalog.changes import CHANGES, read_change
+from headway.store.catalog.publishing import Publishing
+from headway.store.queries import read_as
 from headway.store.timetable.schedule import Schedule
 from headway_lab.virtual_clock import VirtualClock
 
@@ -54,6 +58,25 @@ def test_a_part_that_is_being_published_is_staged_with_its_raw_reply(
     assert raw == [("a", "P1", BATCH, {"name": "Seal", "listPrice": "10"}, now)]
     assert ask("SELECT count(*) FROM listing_state WHERE push_at = %s", now) == [(2,)]
     assert {listing.batch_id for listing in claim(schedule, now, "P1")} == {None}, "staged once"
+
+
+def test_details_are_staged_and_reach_the_draft_of_the_product(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    request(ask, "a")
+    supplied = SuppliedDetails(weight="0.50", weight_unit="LB", origin="USA")
+    settle(schedule, claim(schedule, now, "P1"), worded(details=supplied), now)
+    values = {"user_id": "a"}
+    with pool.connection() as connection:
+        (change,) = read_as(connection, read_change, CHANGES, values)
+    assert change.draft is not None
+    details = change.draft.details
+    assert (details.weight, details.weight_unit) == (Decimal("0.5"), "POUNDS")
+    (part,) = Publishing(pool).parts(SellerId("a"), [Sku("P1")])
+    assert list(part.left_out) == list(details.left_out)
+    assert "country of origin 'USA'" in intake_message(part, None, now)
 
 
 def test_a_part_that_was_read_before_it_is_published_is_still_pushed(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
 from typing import Any, Literal
 
+from headway.core.catalog.description_template import DEFAULT
 from headway.core.catalog.listings import Doubt, Quote
 
 CENT = Decimal("0.01")
@@ -48,6 +49,8 @@ class Terms:
     compare_at: CompareAt = "keep"
     channels: str = "Online Store"
     oversell: Oversell = "keep"
+    images: bool = False
+    description_template: str = DEFAULT
     _places: Mapping[str, str] = field(init=False, repr=False, compare=False)
     _unsold: Collection[str] = field(init=False, repr=False, compare=False)
 

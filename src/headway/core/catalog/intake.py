@@ -105,6 +105,7 @@ class ImportedPart:
     """A part on its way into a shop: requested, normalized, created and then published there.
 
     Or it is blocked, failed or refused. Published is what the shop shows on its sales channels.
+    `left_out` says which details of the supplier a new product does without, and why.
     While it is requested, `place` is its place among the parts in the next calls, or `due_at` is
     when it is tried again after a failure.
     """
@@ -116,6 +117,7 @@ class ImportedPart:
     shopify_product_id: str | None = None
     place: int | None = None
     due_at: datetime | None = None
+    left_out: Sequence[str] = ()
 
 
 def sku_of(text: str) -> Sku:
@@ -213,6 +215,8 @@ def intake_message(part: ImportedPart, expected_at: datetime | None, now: dateti
         words.append(f"number {part.place:,} in the queue")
     if expected_at is not None:
         words.append(f"read at about {format_time(expected_at, now)}")
+    if part.left_out and part.status in {"normalized", "created", "published"}:
+        words.append(f"left out: {', '.join(part.left_out)}")
     return "; ".join(words)
 
 

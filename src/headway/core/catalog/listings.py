@@ -146,6 +146,21 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SuppliedDetails:
+    """What a supplier writes about a product, as text; nothing of it is checked yet."""
+
+    weight: str = ""
+    weight_unit: str = ""
+    origin: str = ""
+    tariff_code: str = ""
+    condition: str = ""
+    image: str = ""
+
+
+NO_DETAILS = SuppliedDetails()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
     """The supplier's quote for one SKU; quantities are by the supplier's location names.
 
@@ -164,6 +179,7 @@ class Quote:
     name: str = field(default="", compare=False)
     description: str = field(default="", compare=False)
     vendor: str = field(default="", compare=False)
+    details: SuppliedDetails = field(default=NO_DETAILS, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

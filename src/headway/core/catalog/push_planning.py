@@ -358,7 +358,7 @@ def _creations(
             shop_sku=change.shop_sku,
             handle=handle(change.shop_sku),
             title=change.draft.title,
-            description=change.draft.description,
+            description_html=change.draft.description_html,
             vendor=change.draft.vendor,
             price=Decimal(desired["price"]),
             compare_at=money(desired, "compare_at"),
@@ -368,6 +368,7 @@ def _creations(
                 for name, quantity in desired["quantities"].items()
                 if name in locations
             },
+            details=change.draft.details,
             channels=tuple((shop.channels or {}).values()),
         )
         yield PushBatch(kind=WriteKind.CREATE, changes=[change], writes=[creation])
@@ -417,7 +418,7 @@ def _shares_product(change: Change) -> bool:
     return (change.variants_count or 1) > 1
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: str(value) if isinstance(value, Decimal) else value for name, value in values.items()
-    }
+def _plain(value: Any) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    return str(value) if isinstance(value, Decimal) else value

@@ -325,6 +325,8 @@ def _fields(
         yield from _prices(write, {})
         for gid, quantity in write.quantities.items():
             yield _field("stock", None, quantity, location=names[gid])
+        for name, text in write.details.named():
+            yield _field(name, None, text)
 
 
 def _sales_stops(shown: Mapping[str, Any]) -> Iterator[PlannedWrite]:
@@ -398,5 +400,7 @@ def _concerns(change: Change, shop: Shop, writes: Sequence[PlannedWrite]) -> Ite
     ]
     if unsold:
         yield f"the shop has no such location, so this stock is not sold: {', '.join(unsold)}"
+    if "create" in fields and change.draft is not None and change.draft.details.left_out:
+        yield f"left out of the new product: {'; '.join(change.draft.details.left_out)}"
     if shown.get("variants_count", 1) > 1 and "status" in change.desired:
         yield "its product has other variants, so its status stays"

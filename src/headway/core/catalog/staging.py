@@ -1,13 +1,15 @@
 """What a part that is being published brings into its shop, or why it may not go there."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
 
 from headway.core.catalog.change_detection import Observed, Terms
+from headway.core.catalog.description_template import render
 from headway.core.catalog.guard import Weighed
 from headway.core.catalog.listings import Quote
+from headway.core.catalog.product_details import ProductDetails, read_details, without_brackets
 
 TITLE_CHARS_MAX = 255
 
@@ -19,7 +21,7 @@ class Staging:
     status: Literal["normalized", "blocked", "failed"]
     reason: str = ""
     title: str = ""
-    description: str = ""
+    description_html: str = ""
     vendor: str = ""
     list_price: Decimal | None = None
     net_price: Decimal | None = None
@@ -29,6 +31,7 @@ class Staging:
     inventory_quantity: int | None = None
     inventory_status: str | None = None
     location_summary: str | None = None
+    details: ProductDetails = field(default_factory=ProductDetails)
     raw: Mapping[str, Any] | None = None
 
 
@@ -44,12 +47,13 @@ def stage(
     if weighed.desired is None:
         reason = weighed.held_reason
     shown = weighed.desired or {}
+    details = read_details(quote, images=terms.images)
     return Staging(
         status="blocked" if reason else "normalized",
         reason=reason or "",
         title=_title(quote, observed, terms),
-        description=quote.description,
-        vendor=quote.vendor,
+        description_html=_description(quote, observed, terms, details),
+        vendor=without_brackets(quote.vendor),
         list_price=quote.list_price,
         net_price=quote.net_price,
         price=shown.get("price"),
@@ -60,16 +64,37 @@ def stage(
         location_summary="; ".join(
             f"{place}: {n}" for place, n in sorted(quote.quantities.items())
         ),
+        details=details,
         raw=raw,
     )
 
 
 def _title(quote: Quote, observed: Observed, terms: Terms) -> str:
     """Return the product's title, which says how many pieces its price is for."""
-    title = quote.name or quote.sku
-    pieces = observed.minimum * terms.units.get(observed.unit, 1)
+    title = without_brackets(quote.name or quote.sku)
+    pieces = _pieces(observed, terms)
     mark = f" (pack of {pieces:,})" if pieces > 1 else ""
     return title[: TITLE_CHARS_MAX - len(mark)] + mark
+
+
+def _description(quote: Quote, observed: Observed, terms: Terms, details: ProductDetails) -> str:
+    pieces = _pieces(observed, terms)
+    values = {
+        "name": quote.name,
+        "description": quote.description,
+        "sku": quote.sku,
+        "vendor": quote.vendor,
+        "condition": details.condition,
+        "unit": details.unit,
+        "pack": f"{pieces:,}" if pieces > 1 else "",
+        "origin": details.origin,
+    }
+    return render(terms.description_template, values)
+
+
+def _pieces(observed: Observed, terms: Terms) -> int:
+    """Return how many pieces the price is for."""
+    return observed.minimum * terms.units.get(observed.unit, 1)
 
 
 def _unmapped(quote: Quote, terms: Terms) -> str | None:

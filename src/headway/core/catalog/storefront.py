@@ -13,6 +13,7 @@ from typing import Any, NewType
 
 from headway.core.accounts.jobs import Account
 from headway.core.catalog.listings import ListingEvent, SellerId, Sku
+from headway.core.catalog.product_details import ProductDetails
 from headway.core.dispatch import STOREFRONT
 from headway.core.limits.transitions import Observation
 
@@ -201,12 +202,13 @@ class Creation:
     shop_sku: str
     handle: str
     title: str
-    description: str
+    description_html: str
     vendor: str
     price: Decimal
     compare_at: Decimal | None
     cost: Decimal
     quantities: Mapping[Gid, int]
+    details: ProductDetails = field(default_factory=ProductDetails)
     # The channels on which its visibility is read in the same call.
     channels: Sequence[Gid] = ()
 
@@ -260,8 +262,9 @@ class Draft:
 
     shop_sku: str
     title: str
-    description: str = ""
+    description_html: str = ""
     vendor: str = ""
+    details: ProductDetails = field(default_factory=ProductDetails)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from headway.core.catalog.channels import read_names
+from headway.core.catalog.description_template import check_template
 from headway.errors import InvalidError
 
 Term = Decimal | str | None
@@ -42,6 +43,7 @@ TERMS = {
     "compare_at": _one_of("keep", "clear", "list"),
     "channels": (_are_channels, "must be sales channels such as Online Store, Point of Sale"),
     "oversell": _one_of("keep", "deny"),
+    "description_template": (lambda value: isinstance(value, str), "must be a text"),
     "guard_move": _between(0, 10**6),
     "guard_share": _between(0, 1),
 }
@@ -55,3 +57,7 @@ def check_terms(changes: Mapping[str, Term]) -> None:
         fits, rule = TERMS[name]
         if value is not None and not fits(value):
             raise InvalidError(f"{name} {rule}")
+    try:
+        check_template(str(changes.get("description_template") or ""))
+    except InvalidError as error:
+        raise InvalidError(f"description_template {error}") from None

@@ -8,13 +8,13 @@ quoted with its doubts.
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, NoReturn
 
 from pydantic import PlainValidator
 
-from headway.core.catalog.listings import Quote, Reply, Sku
+from headway.core.catalog.listings import Quote, Reply, Sku, SuppliedDetails
 from headway.providers.boeing.doubts import (
     error_text,
     find_contradictions,
@@ -39,6 +39,8 @@ UNIT_CHARS_MAX = 20
 RAW_CHARS_MAX = 5000
 RAW_ITEMS_MAX = 100
 RAW_DEPTH_MAX = 4
+
+DETAILS = tuple(part.name for part in fields(SuppliedDetails))
 
 Line = Mapping[str, Any]
 
@@ -73,6 +75,12 @@ class BoeingLine(ReplyModel):
     vendor: Any = None
     unit: Any = None
     minimum: Any = None
+    weight: Any = None
+    weight_unit: Any = None
+    origin: Any = None
+    tariff_code: Any = None
+    condition: Any = None
+    image: Any = None
     error: Any = None
     status: Any = None
     superseded_by: Any = None
@@ -240,7 +248,16 @@ def _quote(sku: Sku, row: BoeingLine, named: str | None, currency: str) -> Quote
         name=plain_line(row.name, TITLE_CHARS_MAX),
         description=plain_line(row.description, RAW_CHARS_MAX),
         vendor=plain_line(row.vendor, TITLE_CHARS_MAX),
+        details=SuppliedDetails(**{name: _detail(getattr(row, name)) for name in DETAILS}),
     )
+
+
+def _detail(value: object) -> str:
+    """Return a detail of a product as text, which is checked when a product is made from it."""
+    if value is None or isinstance(value, str):
+        return plain_line(value, RAW_CHARS_MAX)
+    is_plain = isinstance(value, Decimal | bool)
+    return plain_line(str(value), NAME_CHARS_MAX) if is_plain else "(not a text or a number)"
 
 
 def _price(value: object) -> Decimal | None:

@@ -6,10 +6,10 @@ Every value travels as a variable: a text depends on nothing but how many items 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from html import escape
 from typing import Any
 
 from headway.core.catalog.intake import handle_of
+from headway.core.catalog.product_details import ProductDetails
 from headway.core.catalog.storefront import (
     Creation,
     Gid,
@@ -243,7 +243,11 @@ def create(creation: Creation) -> Document:
         "sku": creation.shop_sku,
         "price": _money(creation.price),
         **({} if creation.compare_at is None else {"compareAtPrice": _money(creation.compare_at)}),
-        "inventoryItem": {"cost": _money(creation.cost), "tracked": True},
+        "inventoryItem": {
+            "cost": _money(creation.cost),
+            "tracked": True,
+            **_item_details(creation.details),
+        },
         "inventoryQuantities": [
             {"locationId": location, "name": "available", "quantity": quantity}
             for location, quantity in creation.quantities.items()
@@ -252,19 +256,36 @@ def create(creation: Creation) -> Document:
     fields = {
         "handle": creation.handle,
         "title": creation.title,
-        # The supplier's words are plain text, and must stay so on a page of HTML.
-        "descriptionHtml": escape(creation.description),
+        "descriptionHtml": creation.description_html,
         "vendor": creation.vendor,
         "status": "ACTIVE",
         "productOptions": [{"name": "Title", "values": [{"name": "Default Title"}]}],
         "variants": [variant],
     }
+    if creation.details.tags:
+        fields["tags"] = creation.details.tags
+    if image := creation.details.image:
+        file = {"originalSource": image, "contentType": "IMAGE", "alt": creation.title}
+        fields["files"] = [file]
     variables = {
         "input": fields,
         "levels": _page(len(creation.quantities) + LEVELS_SPARE),
         **(named := name_channels(creation.channels)),
     }
     return Document(text=CREATE.format(heads=_heads(named)) + _seen(named), variables=variables)
+
+
+def _item_details(details: ProductDetails) -> dict[str, Any]:
+    """Return what an inventory item holds for shipping and customs."""
+    item: dict[str, Any] = {}
+    if details.weight is not None:
+        weight = {"value": float(details.weight), "unit": details.weight_unit}
+        item["measurement"] = {"weight": weight}
+    if details.origin:
+        item["countryCodeOfOrigin"] = details.origin
+    if details.tariff_code:
+        item["harmonizedSystemCode"] = details.tariff_code
+    return item
 
 
 def product_prices(writes: Sequence[PriceWrite], places: Sequence[int]) -> dict[str, Any]:

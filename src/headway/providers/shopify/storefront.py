@@ -174,8 +174,8 @@ class ShopifyStorefront:
         if result.verdict is not WriteVerdict.STALE:
             return result
         reason = (
-            f"a product in the shop has the handle {creation.handle}; unless Headway finds it by its"
-            f" SKU, give it the SKU {creation.shop_sku} or another handle"
+            f"a product in the shop has the handle {creation.handle}; unless Headway finds it by"
+            f" its SKU, give it the SKU {creation.shop_sku} or another handle"
         )
         return replace(result, reason=reason)
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from headway.core.catalog.product_details import ProductDetails
 from headway.core.catalog.storefront import Change, Draft, Gid, Ids, ProductStatus
 from headway.store.sql_files import read_sql
 
@@ -18,8 +19,9 @@ def read_change(
     status: str | None,
     former_status: str | None,
     title: str | None,
-    description: str,
+    description_html: str,
     vendor: str,
+    details: dict[str, Any] | None,
     suspicion: dict[str, int] | None,
     **columns: Any,  # noqa: ANN401 - the other columns of `CHANGES`
 ) -> Change:
@@ -28,7 +30,13 @@ def read_change(
     if product_id is not None and variant_id is not None and item_id is not None:
         ids = Ids(product=product_id, variant=variant_id, item=item_id)
     if title is not None:
-        draft = Draft(shop_sku=shop_sku, title=title, description=description, vendor=vendor)
+        draft = Draft(
+            shop_sku=shop_sku,
+            title=title,
+            description_html=description_html,
+            vendor=vendor,
+            details=ProductDetails.from_json(details or {}),
+        )
     return Change(
         shop_sku=shop_sku,
         ids=ids,

@@ -111,6 +111,7 @@ SELECT staging.sku, staging.shop_sku, staging.status,
                 WHEN row.sync_status = 'syncing' THEN 'is being read now'
                 ELSE row.last_error END, '') AS reason,
   coalesce(product.shopify_product_id, staging.shopify_product_id) AS shopify_product_id,
+  coalesce(staging.details -> 'left_out', '[]') AS left_out,
   CASE WHEN staging.status = 'requested' THEN queue.place END AS place,
   CASE WHEN staging.status = 'requested' AND row.sync_status <> 'syncing'
        THEN row.next_sync_at END AS due_at

@@ -133,6 +133,7 @@ CREATE TABLE profiles (
     compare_at text CHECK (compare_at IN ('keep', 'clear', 'list')),
     channels text,
     oversell text CHECK (oversell IN ('keep', 'deny')),
+    description_template text,
     guard_move numeric CHECK (guard_move >= 0),
     guard_share numeric CHECK (guard_share >= 0),
     listing_count integer NOT NULL DEFAULT 0,
@@ -153,6 +154,7 @@ COMMENT ON COLUMN profiles.margin_min IS 'Smallest markup over cost: a lower pri
 COMMENT ON COLUMN profiles.compare_at IS 'Crossed-out price: keep the merchant''s own, clear it, or set the list price.';
 COMMENT ON COLUMN profiles.channels IS 'Sales channels that published parts are visible on, separated by commas; none means nowhere.';
 COMMENT ON COLUMN profiles.oversell IS 'Variants that sell at zero stock: keep and report them, or deny it.';
+COMMENT ON COLUMN profiles.description_template IS 'HTML with placeholders that new products are described with.';
 COMMENT ON COLUMN profiles.guard_move IS 'Largest price change, as a share, that is pushed without approval.';
 COMMENT ON COLUMN profiles.guard_share IS 'Largest share of the listings that may change in a day without approval.';
 COMMENT ON COLUMN profiles.listing_count IS 'Number of listings, counted periodically; the guard against mass changes uses it.';
@@ -602,7 +604,7 @@ CREATE TABLE product_staging (
             'requested', 'normalized', 'created', 'published', 'blocked', 'failed')),
     reason text NOT NULL DEFAULT '',
     title text NOT NULL DEFAULT '',
-    description text NOT NULL DEFAULT '',
+    description_html text NOT NULL DEFAULT '',
     vendor text NOT NULL DEFAULT '',
     list_price numeric,
     net_price numeric,
@@ -612,6 +614,7 @@ CREATE TABLE product_staging (
     inventory_quantity integer,
     inventory_status text,
     location_summary text,
+    details jsonb NOT NULL DEFAULT '{}',
     shopify_product_id text,
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now(),
@@ -624,6 +627,9 @@ COMMENT ON COLUMN product_staging.batch_id IS 'Publish request the part came wit
 COMMENT ON COLUMN product_staging.status IS
     'created is in the shop; published is also visible on its sales channels, as the shop confirmed.';
 COMMENT ON COLUMN product_staging.reason IS 'Why it is blocked or failed.';
+COMMENT ON COLUMN product_staging.description_html IS 'Made from the template; the supplier''s words are escaped.';
+COMMENT ON COLUMN product_staging.details IS
+    'Weight, origin, tariff code, condition, unit and image for the new product; left_out says what of them was not usable, and why.';
 
 CREATE TABLE boeing_raw_data (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),

@@ -16,6 +16,11 @@ TEXT_CHARS_MAX = 255
 # No recording shows the exact bound; there is one.
 MONEY_BELOW = 10**18
 NO_HANDLE = re.compile(r"[^a-z0-9_]+")
+ITEM_FIELDS = {
+    "tracked": "tracked",
+    "countryCodeOfOrigin": "origin",
+    "harmonizedSystemCode": "tariff_code",
+}
 PRODUCT_FIELDS = {
     "title": "title",
     "vendor": "vendor",
@@ -23,6 +28,7 @@ PRODUCT_FIELDS = {
     "status": "status",
 }
 FACETS = ("price", "compare_at", "cost", "sku", "tracked", "policy")
+TARIFF_CODE = re.compile(r"[0-9]{6,13}")
 
 
 def update_variants(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
@@ -89,8 +95,11 @@ def edited(variant: ShopVariant, fields: Mapping[str, Any]) -> ShopVariant:
         values["cost"] = _money(item["cost"])
     if fields.get("inventoryPolicy") is not None:
         values["policy"] = fields["inventoryPolicy"]
-    if item.get("tracked") is not None:
-        values["tracked"] = item["tracked"]
+    for name, attribute in ITEM_FIELDS.items():
+        if item.get(name) is not None:
+            values[attribute] = item[name]
+    if weight := (item.get("measurement") or {}).get("weight"):
+        values["weight"] = (weight["value"], weight["unit"])
     for source in (item, fields):
         if source.get("sku") is not None:
             values["sku"] = source["sku"]
@@ -128,6 +137,30 @@ def money_faults(fields: Mapping[str, Any]) -> list[Fault]:
     return faults
 
 
+def item_faults(fields: Mapping[str, Any]) -> list[Fault]:
+    """Return what is wrong with the weight and the tariff code of a variant."""
+    item = fields.get("inventoryItem") or {}
+    weight, code = (item.get("measurement") or {}).get("weight"), item.get("harmonizedSystemCode")
+    faults: list[Fault] = []
+    if weight and weight["value"] < 0:
+        text = "must be greater than or equal to 0"
+        faults.append((None, "inventoryItem.measurement.weight", text))
+    if code is not None and not TARIFF_CODE.fullmatch(code):
+        text = "must be a number between 6 and 13 digits"
+        faults.append((None, "inventoryItem.harmonizedSystemCode", text))
+    return faults
+
+
+def media_fault(fields: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:
+    """Return field and message of a file or a tag that the shop refuses."""
+    for file in fields.get("files") or ():
+        if not (file.get("originalSource") or "").startswith("https://"):
+            return ("files",), "Image URL is invalid"
+    if any(len(tag) > TEXT_CHARS_MAX for tag in fields.get("tags") or ()):
+        return ("tags",), f"is too long (maximum is {TEXT_CHARS_MAX} characters)"
+    return None
+
+
 def text_fault(fields: Mapping[str, Any], *, is_new: bool) -> tuple[tuple[str, ...], str] | None:
     """Return field and message of a text that is blank or too long; the message names no field."""
     if not (fields.get("title") or "").strip() and (is_new or "title" in fields):
@@ -150,6 +183,10 @@ def updated_product(product: ShopProduct, fields: Mapping[str, Any]) -> ShopProd
         for name, attribute in PRODUCT_FIELDS.items()
         if fields.get(name) is not None
     }
+    if fields.get("tags") is not None:  # a comma separates two tags, as in the admin
+        values["tags"] = tuple(part.strip() for tag in fields["tags"] for part in tag.split(","))
+    if fields.get("files") is not None:
+        values["images"] = tuple(file["originalSource"] for file in fields["files"])
     if fields.get("handle"):
         values["handle"] = normalized(fields["handle"])
     return replace(product, **values)
@@ -190,7 +227,7 @@ def _variant_faults(
     if "inventoryQuantities" in fields:
         text = "Inventory quantities can only be provided during create"
         return [("NO_INVENTORY_QUANTITIES_ON_VARIANTS_UPDATE", "inventoryQuantities", text)]
-    return money_faults(fields)
+    return money_faults(fields) + item_faults(fields)
 
 
 def _money(value: object) -> Decimal | None:

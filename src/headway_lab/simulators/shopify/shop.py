@@ -73,6 +73,8 @@ class ShopProduct:
     status: str = "ACTIVE"
     vendor: str = ""
     description: str = ""
+    tags: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
     is_suspended: bool = False
     variants: tuple[str, ...] = ()
     published: Mapping[str, datetime] = field(default_factory=dict)
@@ -91,6 +93,9 @@ class ShopVariant:
     cost: Decimal | None = None
     tracked: bool = False
     policy: str = "DENY"
+    weight: tuple[float, str] | None = None
+    origin: str | None = None
+    tariff_code: str | None = None
     options: tuple[tuple[str, str], ...] = DEFAULT_OPTIONS
 
     @property

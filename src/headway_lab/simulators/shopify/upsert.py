@@ -11,6 +11,8 @@ from typing import Any
 from headway_lab.simulators.shopify.products import (
     edited,
     handle_fault,
+    item_faults,
+    media_fault,
     money_faults,
     normalized,
     product_facets,
@@ -87,7 +89,7 @@ def _product_fault(  # noqa: PLR0911 - one for each rule
         return "PRODUCT_SUSPENDED", ("input",), "Product is suspended"
     if code := handle_fault(shop_request.shop, fields.get("handle"), product):
         return code, ("input", "handle"), "Handle is taken, or not made of letters and hyphens"
-    if fault := text_fault(fields, is_new=product is None):
+    if fault := text_fault(fields, is_new=product is None) or media_fault(fields):
         path, text = fault
         return "INVALID_INPUT", ("input", *path), text
     if bool(fields.get("variants")) != bool(fields.get("productOptions")):
@@ -112,7 +114,7 @@ def _variants_fault(
         if row.get("id") and variant is None:
             text = "Product variant does not exist"
             return "PRODUCT_VARIANT_DOES_NOT_EXIST", (*path, "id"), text
-        if faults := money_faults(row):
+        if faults := money_faults(row) + item_faults(row):
             _, name, text = faults[-1]
             return "INVALID_VARIANT", (*path, *name.split(".")), text
         for number, stock in enumerate(row.get("inventoryQuantities") or ()):

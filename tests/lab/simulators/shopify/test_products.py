@@ -231,6 +231,58 @@ def test_texts_that_are_blank_or_too_long_are_refused(
     assert not shop.simulator.effects
 
 
+def test_a_product_is_set_with_its_details(shop: Any) -> None:
+    more = {"tags": ["Condition: NE", "a, b"], "files": [{"originalSource": "https://x.example/a"}]}
+    fields = version(shop, "B-1", "b-1", **more)
+    fields["variants"][0]["inventoryItem"] |= {
+        "measurement": {"weight": {"value": 0.5, "unit": "POUNDS"}},
+        "countryCodeOfOrigin": "US",
+        "harmonizedSystemCode": "880330",
+    }
+    assert shop.do(SET, input=fields)["userErrors"] == []
+    shown = shop.shown("B-1")
+    product = shop.shop_listings.products[shown.ids.product]
+    variant = shop.shop_listings.variants[shown.ids.variant]
+    assert (product.tags, product.images) == (("Condition: NE", "a", "b"), ("https://x.example/a",))
+    assert (variant.weight, variant.origin) == ((0.5, "POUNDS"), "US")
+    assert variant.tariff_code == "880330"
+
+
+@pytest.mark.parametrize(
+    ("item", "more", "field"),
+    (
+        ({"measurement": {"weight": {"value": -1, "unit": "GRAMS"}}}, {}, "weight"),
+        ({"harmonizedSystemCode": "8803.30"}, {}, "harmonizedSystemCode"),
+        ({}, {"files": [{"originalSource": "http://x.example/a"}]}, "files"),
+        ({}, {"tags": ["x" * 256]}, "tags"),
+    ),
+)
+def test_details_that_make_no_sense_are_refused(
+    shop: Any, item: dict[str, Any], more: dict[str, Any], field: str
+) -> None:
+    fields = version(shop, "B-1", "b-1", **more)
+    fields["variants"][0]["inventoryItem"] |= item
+    (error,) = shop.do(SET, input=fields)["userErrors"]
+    assert error["field"][-1] == field
+    assert not shop.simulator.effects
+
+
+@pytest.mark.parametrize(
+    "item",
+    (
+        {"countryCodeOfOrigin": "UNITED STATES"},
+        {"measurement": {"weight": {"value": 1, "unit": "LB"}}},
+    ),
+)
+def test_a_country_and_a_unit_of_weight_are_words_of_the_schema(
+    shop: Any, item: dict[str, Any]
+) -> None:
+    fields = version(shop, "B-1", "b-1")
+    fields["variants"][0]["inventoryItem"] |= item
+    with pytest.raises(AssertionError, match="does not exist in"):
+        shop.do(SET, input=fields)
+
+
 def test_a_handle_that_is_taken_is_refused_without_an_identifier(shop: Any) -> None:
     shop.seed("B-1", handle="b-1")
     result = shop.do(SET, input=version(shop, "B-1", "b-1"))

@@ -13,8 +13,8 @@ SELECT state.user_id, state.sku, coalesce(product.shop_sku, staging.shop_sku, st
     WHERE other.user_id = state.user_id
       AND other.shop_sku = coalesce(staging.shop_sku, state.sku)) END AS rival,
   coalesce(staging.status = 'created', false) AS is_created,
-  CASE staging.status WHEN 'normalized' THEN staging.title END AS title, staging.description,
-  staging.vendor
+  CASE staging.status WHEN 'normalized' THEN staging.title END AS title, staging.description_html,
+  staging.vendor, staging.details
 FROM listing_state AS state LEFT JOIN product USING (user_id, sku)
 LEFT JOIN product_staging AS staging USING (user_id, sku)
 WHERE state.user_id = %(user_id)s AND state.desired IS NOT NULL

@@ -46,15 +46,15 @@
     WHERE new.user_id = excluded.user_id AND new.sku = excluded.sku)
 ), staged AS (
   UPDATE product_staging AS row SET status = part.status, reason = part.reason,
-    title = part.title, description = part.description, vendor = part.vendor,
+    title = part.title, description_html = part.description_html, vendor = part.vendor,
     list_price = part.list_price, net_price = part.net_price, price = part.price,
     cost_per_item = part.cost_per_item, currency = part.currency,
     inventory_quantity = part.inventory_quantity, inventory_status = part.inventory_status,
-    location_summary = part.location_summary, updated_at = %(now)s
+    location_summary = part.location_summary, details = part.details, updated_at = %(now)s
   FROM new JOIN settled USING (id) CROSS JOIN LATERAL jsonb_to_record(new.staging) AS part(
-    status text, reason text, title text, description text, vendor text, list_price numeric,
+    status text, reason text, title text, description_html text, vendor text, list_price numeric,
     net_price numeric, price numeric, cost_per_item numeric, currency text,
-    inventory_quantity int, inventory_status text, location_summary text)
+    inventory_quantity int, inventory_status text, location_summary text, details jsonb)
   WHERE new.staging IS NOT NULL AND row.user_id = new.user_id AND row.sku = new.sku
     AND row.status = 'requested'
 ), raw AS (
