@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headway.core.catalog.listings import Sku
+from headway.core.catalog.listings import Sku, SuppliedDetails
 from headway.errors import ConfigError, UnreadableError
 from headway.providers.feed.price_list import PriceList, read_list
 from headway.providers.feed.settings import FeedOptions, check_address, read_options
@@ -40,6 +40,23 @@ def test_columns_delimiter_and_stock_are_as_the_operator_says() -> None:
     quote = read(text, delimiter=";", columns=columns).reply([Sku("A1")]).quotes[Sku("A1")]
     assert (quote.list_price, quote.net_price, quote.name) == (20, 10, "Bolt")
     assert quote.quantities == {"Dallas": 1, "Miami": 0}
+
+
+def test_texts_and_details_are_read_from_columns_that_the_operator_names() -> None:
+    text = "sku,price,quantity,lb,from,what,uom\nA1,10,3,0.5,US,\x1fA\x1fbolt,hd\nB2,1,1,,,,\n"
+    columns = {"weight": "lb", "origin": "from", "description": "what", "unit": "uom"}
+    reply = read(text, columns=columns).reply([Sku("A1"), Sku("B2")])
+    quote = reply.quotes[Sku("A1")]
+    assert quote.details == SuppliedDetails(weight="0.5", origin="US")
+    assert (quote.description, quote.unit, quote.name) == ("A bolt", "HD", "")
+    assert reply.raw[Sku("A1")]["weight"] == "0.5"
+    assert reply.quotes[Sku("B2")].details == SuppliedDetails()
+
+
+def test_two_rows_of_a_part_by_different_units_are_set_aside() -> None:
+    text = "sku,price,quantity,location,uom\nA1,10,3,Dallas,EA\nA1,10,3,Miami,HD\n"
+    prices = read(text, columns={"unit": "uom", "location": "location"})
+    assert "two different rows" in prices.bad_rows[0]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +168,7 @@ def test_bad_rows_of_json_are_counted_by_position() -> None:
         ({"interval": "1s"}, "interval"),
         ({"format": "xml"}, "format"),
         ({"delimiter": ";;"}, "delimiter"),
-        ({"columns": {"weight": "kg"}}, "columns"),
+        ({"columns": {"color": "c"}}, "columns"),
         ({"seats": "0"}, "seats"),
         ({"shrink": "2"}, "shrink"),
     ),

@@ -1,7 +1,7 @@
 """Value types of the catalog lane: listings, priorities, quotes, claims, waits."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -157,6 +157,7 @@ class SuppliedDetails:
     image: str = ""
 
 
+DETAILS = tuple(detail.name for detail in fields(SuppliedDetails))
 NO_DETAILS = SuppliedDetails()
 
 

@@ -8,13 +8,13 @@ quoted with its doubts.
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, NoReturn
 
 from pydantic import PlainValidator
 
-from headway.core.catalog.listings import Quote, Reply, Sku, SuppliedDetails
+from headway.core.catalog.listings import DETAILS, Quote, Reply, Sku, SuppliedDetails
 from headway.providers.boeing.doubts import (
     error_text,
     find_contradictions,
@@ -39,8 +39,6 @@ UNIT_CHARS_MAX = 20
 RAW_CHARS_MAX = 5000
 RAW_ITEMS_MAX = 100
 RAW_DEPTH_MAX = 4
-
-DETAILS = tuple(part.name for part in fields(SuppliedDetails))
 
 Line = Mapping[str, Any]
 

@@ -6,9 +6,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
+from itertools import zip_longest
 from pathlib import Path
 
-from headway.core.catalog.listings import Quote, Reply, Sku
+from headway.core.catalog.listings import DETAILS, Quote, Reply, Sku, SuppliedDetails
 from headway.errors import UnreadableError
 from headway.providers.feed.rows import (
     PROVIDER,
@@ -18,7 +19,7 @@ from headway.providers.feed.rows import (
     read_rows,
     sku_of,
 )
-from headway.providers.feed.settings import FeedOptions
+from headway.providers.feed.settings import TEXTS, FeedOptions
 
 BAD_ROWS_KEPT, LISTS_MAX = 1000, 4
 CHARS = 65_536
@@ -45,9 +46,10 @@ class PriceList:
             _text(row.price),
             _text(row.list_price),
             row.currency,
+            row.unit,
             row.location,
             str(row.quantity),
-            row.name,
+            *row.texts,
         )
         packed, known = CELL.join(cells).encode(), self._rows.get(key)
         if known is None:
@@ -57,7 +59,7 @@ class PriceList:
             if other == packed.decode():
                 return
             other_cells = other.split(CELL)
-            if other_cells[:3] != list(cells[:3]) or other_cells[3] == row.location:
+            if other_cells[:4] != list(cells[:4]) or other_cells[4] == row.location:
                 self.drop(row.sku, line, "two different rows for this SKU")
                 return
         self._rows[key] = known + ROW.encode() + packed
@@ -161,14 +163,19 @@ def _pieces(text: io.TextIOBase) -> Iterable[str]:
 
 def _quote(sku: Sku, packed: bytes) -> Quote:
     rows = [row.split(CELL) for row in packed.decode().split(ROW)]
-    price, list_price, currency, *_ = rows[0]
+    price, list_price, currency, unit, _, _, *cells = rows[0]
+    texts = dict(zip_longest(TEXTS, cells, fillvalue=""))
     return Quote(
         sku=sku,
         list_price=Decimal(list_price) if list_price else None,
         net_price=Decimal(price) if price else None,
         currency=currency,
-        quantities=dict(sorted((row[3], int(row[4])) for row in rows)),
-        name=rows[0][5],
+        quantities=dict(sorted((row[4], int(row[5])) for row in rows)),
+        unit=unit,
+        name=texts["name"],
+        description=texts["description"],
+        vendor=texts["vendor"],
+        details=SuppliedDetails(**{name: texts[name] for name in DETAILS}),
     )
 
 
@@ -178,6 +185,7 @@ def _raw(quote: Quote) -> dict[str, object]:
         "currency": quote.currency,
         "quantities": dict(quote.quantities),
         "name": quote.name,
+        **{name: text for name in DETAILS if (text := getattr(quote.details, name))},
     }
 
 

@@ -12,11 +12,11 @@ from decimal import Decimal
 from typing import TypeVar
 
 from headway.errors import UnreadableError
-from headway.providers.feed.settings import FeedOptions
+from headway.providers.feed.settings import TEXTS, FeedOptions
 from headway.providers.reply_fields import plain_line, read_price, read_quantity
 
 PROVIDER = "feed"
-TEXT_CHARS_MAX, ROW_CHARS_MAX = 255, 100_000
+TEXT_CHARS_MAX, DESCRIPTION_CHARS_MAX, ROW_CHARS_MAX = 255, 5000, 100_000
 YES, NO = frozenset({"yes", "true", "y", "1"}), frozenset({"no", "false", "n", "0", ""})
 CURRENCY = re.compile(r"[A-Z]{3}")
 BETWEEN_ITEMS, BETWEEN_LINES = re.compile(r"[\s,]*"), re.compile(r"\s*")
@@ -31,7 +31,10 @@ class BadRowError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceRow:
-    """One usable row; `list_price` and `price` are None where the list has no price."""
+    """One usable row; `list_price` and `price` are None where the list has no price.
+
+    `texts` are those of `TEXTS`, without empty ones at the end.
+    """
 
     sku: str
     price: Decimal | None
@@ -39,7 +42,8 @@ class PriceRow:
     currency: str
     location: str
     quantity: int
-    name: str = ""
+    unit: str = ""
+    texts: tuple[str, ...] = ()
 
 
 def truncated(reason: str) -> UnreadableError:
@@ -187,7 +191,6 @@ def price_row(fields: Fields, options: FeedOptions) -> PriceRow:
         location = str(fields.get(columns["location"]) or "").strip()
         if not location or len(location) > TEXT_CHARS_MAX or not location.isprintable():
             raise BadRowError("no location")
-    name = str(fields.get(columns["name"]) or "") if "name" in columns else ""
     return PriceRow(
         sku=sku_of(fields, options),
         price=price,
@@ -195,8 +198,22 @@ def price_row(fields: Fields, options: FeedOptions) -> PriceRow:
         currency=currency,
         location=location,
         quantity=_quantity(fields, columns),
-        name=plain_line(name, TEXT_CHARS_MAX),
+        unit=_text(fields, columns, "unit").upper(),
+        texts=_texts(fields, columns),
     )
+
+
+def _texts(fields: Fields, columns: Mapping[str, str]) -> tuple[str, ...]:
+    texts = [_text(fields, columns, name) for name in TEXTS]
+    while texts and not texts[-1]:
+        texts.pop()
+    return tuple(texts)
+
+
+def _text(fields: Fields, columns: Mapping[str, str], name: str) -> str:
+    value = fields.get(columns[name]) if name in columns else None
+    chars_max = DESCRIPTION_CHARS_MAX if name == "description" else TEXT_CHARS_MAX
+    return plain_line(str(value), chars_max) if isinstance(value, str | Decimal) else ""
 
 
 def _quantity(fields: Fields, columns: Mapping[str, str]) -> int:

@@ -12,7 +12,14 @@ from urllib.parse import urlsplit
 
 from headway.errors import ConfigError
 
-FIELDS = ("sku", "price", "list_price", "currency", "quantity", "in_stock", "location", "name")
+# Texts about a product that a list may have, beside those that make its price and stock.
+TEXTS = (
+    "name", "description", "vendor", "weight", "weight_unit", "origin", "tariff_code", "condition",
+    "image",
+)  # fmt: skip
+FIELDS = (
+    "sku", "price", "list_price", "currency", "quantity", "in_stock", "location", "unit", *TEXTS,
+)  # fmt: skip
 NAMES = frozenset(
     {
         "columns", "currency", "interval", "format", "delimiter", "location", "items", "trailer",
