@@ -40,13 +40,18 @@ def check_template(template: str) -> None:
     """Raise InvalidError if a description cannot be made from a template."""
     if len(template) > CHARS_MAX or "\0" in template:
         raise InvalidError(f"must be a text of up to {CHARS_MAX:,} characters")
-    outline = _Outline(render(template, dict.fromkeys(PLACEHOLDERS, MARK)))
-    count = sum(name is not None for line in template.splitlines() for _, name in _pieces(line))
+    for line in template.splitlines():
+        _check_line(line)
+
+
+def _check_line(line: str) -> None:
+    """Raise InvalidError if a value could become more than text; any line may be left out."""
+    outline = _Outline(render(line, dict.fromkeys(PLACEHOLDERS, MARK)))
     if outline.elements & ACTIVE:
         raise InvalidError("must not contain <script> or <style>")
     if "<" in outline.text:
-        raise InvalidError("has a < that begins no complete tag; write &lt; for the character")
-    if outline.text.count(MARK) != count:
+        raise InvalidError("has a < without its > on the same line; write &lt; for the character")
+    if outline.text.count(MARK) != sum(name is not None for _, name in _pieces(line)):
         raise InvalidError("must have its placeholders between tags, not inside one")
 
 
