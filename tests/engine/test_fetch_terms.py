@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from headway.app.monitoring import alert_metrics_now
@@ -100,6 +101,11 @@ def test_a_part_that_is_published_is_read_at_the_next_permit_and_staged(rig: Any
     rig.read(rig.app.fetch("w1"))
     row = rig.ask("SELECT status, title, price::text, location_summary FROM product_staging")
     assert row == [("normalized", SKUS[0], "11.00", "Miami FL: 5")]
+    sent = rig.one("SELECT raw_payload FROM boeing_raw_data")
+    details = rig.one("SELECT details FROM product_staging")
+    assert Decimal(details["weight"]) == Decimal(sent["weight"])
+    assert (details["origin"], details["condition"]) == (sent["countryOfOrigin"], sent["condition"])
+    assert details["image"] == "", "images are not allowed by default"
     raw = rig.one("SELECT raw_payload->>'aviallPartNumber' FROM boeing_raw_data")
     assert raw == SKUS[0]
     assert rig.one("SELECT priority FROM product_sync_schedule") == "scheduled"
