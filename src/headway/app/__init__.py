@@ -45,7 +45,7 @@ from headway.engine.push_bulk import BulkPush
 from headway.engine.tick import EVERY, SupplierTick, SupplierTicks, Tick
 from headway.observe.metrics import ProcessMetrics
 from headway.providers.oauth import OAuthClient
-from headway.providers.provider import SupplierEntry, SupplierPace
+from headway.providers.provider import SupplierPace
 from headway.providers.registry import main_storefront, platform_role, platforms
 from headway.store.access.isolation import TenantPool
 from headway.store.accounts.jobs import Jobs
@@ -171,6 +171,14 @@ class App:
             only=only,
         )
 
+    def open_platform(self, account: Account) -> Platform:
+        """Make the client that reads an account; the limiter then knows its limit."""
+        platform = self.platforms[account.platform](account)
+        own = providers.own_limit(account, self.settings, restore_per_s=self.shop_restore_per_s)
+        if own is not None:
+            self.limiter.know(own)
+        return platform
+
     def pull(self, owner: str, *, only: PlatformName | None = None) -> Pull:
         """Make a worker's pull, for all platforms or for one."""
         limiter = self.observed_limiter(Verb.PULL)
@@ -182,12 +190,7 @@ class App:
             if key not in opened:
                 if len(opened) >= OPENED_MAX:
                     opened.pop(next(iter(opened)))
-                opened[key] = self.platforms[account.platform](account)
-                own = providers.own_limit(
-                    account, self.settings, restore_per_s=self.shop_restore_per_s
-                )
-                if own is not None:
-                    self.limiter.know(own)
+                opened[key] = self.open_platform(account)
             return opened[key]
 
         return Pull(
@@ -264,9 +267,7 @@ class App:
         """
         if name == self.supplier:
             return self
-        entry: SupplierEntry = (
-            main_entry(self.settings)[0] if name == MAIN else Suppliers(self.pool).find(name)
-        )
+        entry = providers.find_entry(name, self.settings, self.pool)
         limit = supplier_limit(self.settings, entry)
         limit_key = LimitKey(limit.key)
         self.limiter.know(limit)

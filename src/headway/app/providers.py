@@ -56,6 +56,11 @@ def supplier_limit(settings: Settings, entry: SupplierEntry | None = None) -> Re
     return role_of(entry).limit(settings, entry)
 
 
+def find_entry(name: SupplierName, settings: Settings, pool: Pool) -> SupplierEntry:
+    """Return a supplier of the settings or of an operator; raises NotFoundError."""
+    return main_entry(settings)[0] if name == MAIN else Suppliers(pool).find(name)
+
+
 def kind_of(kind: str) -> str:
     """Return the name of the provider; an empty kind means the settings' one."""
     return kind or registry.main_supplier()[0].name
