@@ -100,6 +100,8 @@ REFUSALS = [
     ["terms", "--markup", "12%"],
     ["terms", ACME, "--markup", "2000000%"],
     ["disconnect", "--seller", "nobody"],
+    ["record", "shop", "--seller", "nobody", "--out", "never-written.jsonl"],
+    ["record", "supplier", "P1", "--name", "nobody", "--out", "never-written.jsonl"],
     ["disconnect", "--seller", ACME, "--platform", "printify"],
     ["tier", " "],
     ["key", "revoke", "nobody"],

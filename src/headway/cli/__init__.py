@@ -88,6 +88,14 @@ COMMANDS = {
         "headway.cli.probe",
         "Ask a supplier for a few parts: raw fields beside what was understood.",
     ),
+    "record": (
+        "headway.cli.recordings",
+        "Record the replies of a shop or a supplier, without secrets and buyers.",
+    ),
+    "verify": (
+        "headway.cli.recordings",
+        "Read recorded replies as Headway reads real ones, without network and database.",
+    ),
     "providers": (
         "headway.cli.providers",
         "List the suppliers, storefronts and platforms that Headway can talk to.",

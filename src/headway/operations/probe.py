@@ -1,8 +1,8 @@
 """Probe a supplier: one call, its raw fields beside what was understood. No listing changes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Annotated, Any, NoReturn
 
 from pydantic import Field
@@ -13,7 +13,7 @@ from headway.core.access import Need
 from headway.core.catalog.change_detection import HeldQuote, Terms, desire, observe
 from headway.core.catalog.listings import AuthStep, Quote, Reply, Sku
 from headway.core.catalog.product_details import read_details
-from headway.core.limits.transitions import CallReport, Expired, Granted, NotYet, Permit, Rejected
+from headway.core.limits.transitions import CallReport, Permit
 from headway.core.pauses import longest
 from headway.core.reasons import describe_pause
 from headway.engine.ports import Supplier
@@ -21,13 +21,12 @@ from headway.errors import ConfigError, ConflictError, InvalidError, ProviderErr
 from headway.operations.callers import OperatorCaller
 from headway.operations.inputs import RequestBody, SkuText, example
 from headway.operations.operation import operation
+from headway.operations.permits import give_up_at, wait_for_permit
 from headway.operations.suppliers import TAG, SupplierPath
+from headway.providers.recordings import QUOTE, TOKEN
 from headway.store.pauses import Pauses
 
 SEATS_MAX = 10
-# Two tokens and the call, at two calls a minute, and some patience with other workers.
-WAIT_MAX = timedelta(minutes=3)
-GRACE_S, LEASE_S = 30.0, 90.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +64,26 @@ class ProbeBody(RequestBody):
 def probe_supplier(caller: OperatorCaller, name: SupplierPath, body: ProbeBody) -> Probed:
     """Ask for a few parts in one call, through the limiter; no listing changes."""
     app = caller.app.for_supplier(name)
+    skus = list(dict.fromkeys(body.skus))
+    reply = ask_supplier(app, skus, purpose="probe")
+    terms = seller_defaults(app.settings).terms
+    return Probed(supplier=name, items=tuple(_part(sku, reply, terms) for sku in skus))
+
+
+def ask_supplier(
+    app: App,
+    skus: Sequence[Sku],
+    *,
+    purpose: str,
+    around: Callable[[str, Mapping[str, Any]], AbstractContextManager[None]] = lambda *_: (
+        nullcontext()
+    ),
+) -> Reply:
+    """Sign in and ask for these parts, each request under its own permit; raises ConflictError.
+
+    `around` is entered for every request, with what it asks for.
+    """
+    name, give_up_s = app.supplier, give_up_at(app)
     pause = longest(
         pause for pause in Pauses(app.pool).active(app.clock.now()) if pause.stops_queue(name)
     )
@@ -74,49 +93,21 @@ def probe_supplier(caller: OperatorCaller, name: SupplierPath, body: ProbeBody) 
         supplier = app.open_supplier(name)
     except ConfigError as error:  # a credential is missing
         raise ConflictError(str(error)) from None
-    skus = list(dict.fromkeys(body.skus))
     if len(skus) > supplier.seats:
         raise InvalidError(f"skus: one call holds {supplier.seats} parts")
-    give_up_s = app.clock.monotonic() + WAIT_MAX.total_seconds()
+    keys = [supplier.limit_key]
     while (step := supplier.auth_step()) is not None:
-        _sign_in(app, supplier, step, give_up_s)
-    reply = _ask(app, supplier, skus, give_up_s)
-    terms = seller_defaults(app.settings).terms
-    return Probed(supplier=name, items=tuple(_part(sku, reply, terms) for sku in skus))
+        permit, send_by_s = wait_for_permit(app, keys, purpose=purpose, give_up_s=give_up_s)
+        with around(TOKEN, {"step": step.value}):
+            _sign_in(app, supplier, step, permit, send_by_s)
+    permit, _ = wait_for_permit(app, keys, purpose=purpose, give_up_s=give_up_s)
+    with around(QUOTE, {"skus": list(skus)}):
+        return _ask(app, supplier, skus, permit)
 
 
-def _permit(app: App, supplier: Supplier, give_up_s: float) -> tuple[Permit, float]:
-    """Wait for a permit; return it with the last second at which it may be used."""
-    permit: Permit | None = None
-    while (left_s := give_up_s - app.clock.monotonic()) > 0:
-        if permit is None:
-            answer = app.limiter.reserve(
-                [supplier.limit_key],
-                priority=0,
-                owner="probe",
-                max_wait_s=left_s,
-                lease_s=LEASE_S,
-                grace_s=GRACE_S,
-                purpose="probe",
-            )
-            if isinstance(answer, Rejected):
-                break
-            permit = answer
-        began_s = app.clock.monotonic()
-        match app.limiter.begin(permit):
-            case Granted(send_within_s=send_within_s):
-                return permit, began_s + send_within_s
-            case NotYet(wait_s=wait_s):
-                app.clock.sleep(min(max(wait_s, 0.01), left_s))
-            case Expired():
-                permit = None
-    if permit is not None:
-        app.limiter.settle(permit, sent=False)
-    raise ConflictError("the supplier's limit allows no call within three minutes; try again later")
-
-
-def _sign_in(app: App, supplier: Supplier, step: AuthStep, give_up_s: float) -> None:
-    permit, send_by_s = _permit(app, supplier, give_up_s)
+def _sign_in(
+    app: App, supplier: Supplier, step: AuthStep, permit: Permit, send_by_s: float
+) -> None:
     try:
         was_sent = supplier.authenticate(step, send_by_s=send_by_s, make_due=lambda _: 0)
     except ProviderError as error:
@@ -124,8 +115,7 @@ def _sign_in(app: App, supplier: Supplier, step: AuthStep, give_up_s: float) -> 
     app.limiter.settle(permit, sent=was_sent, report=CallReport(result=step.value))
 
 
-def _ask(app: App, supplier: Supplier, skus: Sequence[Sku], give_up_s: float) -> Reply:
-    permit, _ = _permit(app, supplier, give_up_s)
+def _ask(app: App, supplier: Supplier, skus: Sequence[Sku], permit: Permit) -> Reply:
     try:
         reply = supplier.quote(skus)
     except ProviderError as error:
@@ -141,7 +131,7 @@ def _ask(app: App, supplier: Supplier, skus: Sequence[Sku], give_up_s: float) ->
 
 def _failed(app: App, permit: Permit, error: ProviderError, report: CallReport) -> NoReturn:
     app.limiter.settle(permit, sent=not isinstance(error, UnsentError), report=report)
-    raise ConflictError(f"the supplier did not answer the probe: {error}") from error
+    raise ConflictError(f"the supplier did not answer: {error}") from error
 
 
 def _part(sku: Sku, reply: Reply, terms: Terms) -> ProbedPart:

@@ -19,6 +19,7 @@ from headway.operations import (
     probe,
     providers,
     publishing,
+    recordings,
     rehearsals,
     runs,
     shop_links,
@@ -30,8 +31,8 @@ from headway.operations.operation import ApiOperation
 
 NOUNS = (
     deployment, listings, imports, history, changes, pauses, publishing, accounts, jobs, shops,
-    rehearsals, shop_links, terms, suppliers, probe, providers, alerts, limits, laws, notify, runs,
-    people,
+    rehearsals, shop_links, terms, suppliers, probe, recordings, providers, alerts, limits, laws,
+    notify, runs, people,
 )  # fmt: skip
 OPERATIONS: tuple[ApiOperation[Any, Any, Any], ...] = tuple(
     declared

@@ -6,7 +6,9 @@ Maps broken exchanges and statuses to errors. It does not read bodies: the conne
 import json
 import logging
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -63,6 +65,20 @@ class HttpResponse:
         return self.body.lstrip()[:1] == b"<"
 
 
+Observer = Callable[[HttpResponse], object]
+_OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
+
+
+@contextmanager
+def observed(observer: Observer) -> Iterator[None]:
+    """Show every whole answer that is read here meanwhile to an observer, as it came."""
+    token = _OBSERVER.set(observer)
+    try:
+        yield
+    finally:
+        _OBSERVER.reset(token)
+
+
 def build_client(
     url: str, *, clock: Clock, timeout_s: float, transport: httpx.BaseTransport | None = None
 ) -> httpx.Client:
@@ -112,7 +128,10 @@ def exchange(
         bytes_max=BODY_BYTES_MAX,
         hide=hide,
     )
-    return replace(response, body=response.body or _without(bytes(body), hide))
+    answer = replace(response, body=response.body or _without(bytes(body), hide))
+    if (observer := _OBSERVER.get()) is not None:
+        observer(answer)
+    return answer
 
 
 def download(

@@ -23,6 +23,7 @@ from headway.core.limits.transitions import Resource
 from headway.errors import ConfigError
 from headway.providers.access_scopes import AccessScope
 from headway.providers.oauth import OAuthClient
+from headway.providers.recordings import RecordingRule
 from headway.providers.shops import plain_name
 from headway.providers.token_store import TokenStore
 from headway.providers.tokens import AppClient
@@ -280,6 +281,7 @@ class Provider:
     `limits` returns the limits that the whole deployment shares, by display name; `keyed_limit`
     describes those of single shops or accounts. `settings` names what an operator must set.
     `warning` gets the settings and the time; it returns what an operator should know, if anything.
+    `recording` returns how its replies are recorded; without it they are not.
     """
 
     name: str
@@ -291,6 +293,7 @@ class Provider:
     keyed_limit: KeyedLimit | None = None
     settings: tuple[str, ...] = ()
     warning: Callable[[Any, datetime], str] = lambda *_: ""
+    recording: Callable[[Any], RecordingRule] | None = None
 
     @property
     def roles(self) -> tuple[ProviderRole, ...]:

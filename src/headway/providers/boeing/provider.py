@@ -12,6 +12,7 @@ from headway.errors import ConfigError
 from headway.providers.boeing.api import ApiSettings, api_of
 from headway.providers.boeing.client import EARLY, BoeingAccess, BoeingSupplier, check_access
 from headway.providers.boeing.limits import RateSettings, limit_key_of, supplier_resource
+from headway.providers.boeing.recordings import recording_rule
 from headway.providers.provider import (
     Provider,
     ProviderContext,
@@ -133,4 +134,5 @@ BOEING = Provider(
         "HEADWAY_BOEING_USERNAME",
         "HEADWAY_BOEING_PASSWORD",
     ),
+    recording=recording_rule,
 )

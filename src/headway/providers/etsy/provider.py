@@ -14,6 +14,7 @@ from headway.providers.etsy.client import EtsyPlatform
 from headway.providers.etsy.limits import day_resource, second_resource
 from headway.providers.etsy.oauth import NAME, EtsyOAuth
 from headway.providers.etsy.pagination import paginator_of
+from headway.providers.etsy.recordings import RECORDING
 from headway.providers.etsy.webhooks import SETTING, is_signed, parse_webhook
 from headway.providers.provider import (
     ConsentRole,
@@ -110,4 +111,5 @@ ETSY = Provider(
         ),
     ),
     settings=("HEADWAY_ETSY_KEYSTRING", "HEADWAY_ETSY_SHARED_SECRET"),
+    recording=lambda _: RECORDING,
 )

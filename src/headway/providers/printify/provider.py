@@ -14,6 +14,7 @@ from headway.core.limits.transitions import Resource
 from headway.providers.printify.client import PrintifyPlatform
 from headway.providers.printify.limits import account_limit_key, account_resource
 from headway.providers.printify.pagination import paginator_of
+from headway.providers.printify.recordings import RECORDING
 from headway.providers.printify.webhooks import is_signed, parse_webhook
 from headway.providers.provider import (
     KeyedLimit,
@@ -99,4 +100,5 @@ PRINTIFY = Provider(
             parse=parse_webhook,
         ),
     ),
+    recording=lambda _: RECORDING,
 )

@@ -31,6 +31,7 @@ from headway.providers.shopify.oauth import ShopifyOAuth
 from headway.providers.shopify.oauth_requests import check_callback
 from headway.providers.shopify.pagination import paginator_of
 from headway.providers.shopify.platform import ShopifyPlatform
+from headway.providers.shopify.recordings import RECORDING
 from headway.providers.shopify.shops import shop_domain
 from headway.providers.shopify.storefront import ShopifyStorefront
 from headway.providers.shopify.webhooks import is_signed, parse_webhook
@@ -187,4 +188,5 @@ SHOPIFY = Provider(
     ),
     warning=_warning,
     settings=("HEADWAY_SHOPIFY_CLIENT_ID", "HEADWAY_SHOPIFY_CLIENT_SECRET"),
+    recording=lambda _: RECORDING,
 )
