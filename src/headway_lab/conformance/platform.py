@@ -9,6 +9,8 @@ from functools import partial
 from headway.core.accounts.jobs import BACKFILLED, DataKind
 from headway.core.accounts.pagination import SINCE, Cursor, Page, Paginator
 from headway.errors import ConfigError, RequestError
+from headway.providers.recordings import Recorder
+from headway_lab.conformance.shape import check_recording
 from headway_lab.conformance.world import START, PlatformWorld, Rows
 
 PAGES_MAX = 200
@@ -176,6 +178,22 @@ def every_request_has_a_price(world: PlatformWorld) -> None:
         ask = paginator.ask(paginator.begin({}, world.clock.now(), ()))
         price = world.client.price(ask)
         assert price > 0, f"price({ask.what}) is {price}: the request would pass no limit"
+
+
+def a_recorded_page_is_read_the_same(world: PlatformWorld) -> None:
+    """Check that what a recording leaves of a page is enough to read it, if it is recorded."""
+    if world.provider.recording is None:
+        return
+    for kind in world.role.kinds:
+        paginator = world.role.paginator_of(kind, is_backfill=False)
+        ask = paginator.ask(paginator.begin({}, world.clock.now(), ()))
+        recorder = Recorder(
+            world.provider.name, "platform", shop=world.account.shop, clock=world.clock
+        )
+        world.clock.sleep(BETWEEN_PAGES_S)
+        with recorder.recording(ask.what, ask.values):
+            world.client.read(ask)
+        check_recording(world, recorder)
 
 
 def webhooks_are_verified(world: PlatformWorld) -> None:

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 from headway.core.catalog.listings import AuthStep, Reply, Sku
 from headway.errors import TransientError, UnauthorizedError, UnreadableError
+from headway.providers.recordings import QUOTE, Recorder
+from headway_lab.conformance.shape import check_recording
 from headway_lab.conformance.world import Rows, SupplierWorld
 from headway_lab.simulators.reply import SimReply
 
@@ -42,6 +44,17 @@ def every_part_is_quoted(world: SupplierWorld) -> None:
     assert not reply.faulty, f"faulty: {reply.faulty}"
     currencies = {quote.currency for quote in reply.quotes.values()}
     assert currencies == {world.currency}, f"quoted in {currencies}, not in {world.currency}"
+
+
+def a_recorded_quote_is_read_the_same(world: SupplierWorld) -> None:
+    """Check that what a recording leaves of a reply is enough to read it, if it is recorded."""
+    if world.provider.recording is None:
+        return
+    world.call()
+    recorder = Recorder(world.provider.name, "supplier", clock=world.clock)
+    with recorder.recording(QUOTE, {"skus": list(world.prices)}):
+        _quote(world)
+    check_recording(world, recorder)
 
 
 def rows_may_come_in_any_order(world: SupplierWorld) -> None:

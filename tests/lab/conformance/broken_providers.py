@@ -29,6 +29,7 @@ from headway.errors import (
     UnsentError,
 )
 from headway.providers.provider import Provider
+from headway.providers.recordings import RecordingRule
 from headway_lab.conformance import Rows
 
 DONE = WriteResult(verdict=WriteVerdict.DONE)
@@ -415,6 +416,15 @@ VARIANTS = {
     ),
     "a request for nothing": Variant(
         client=lambda *_: {"price": lambda _: 0.0}, fails="every_request_has_a_price"
+    ),
+    "a recording of shapes alone": Variant(
+        record=lambda provider: replace(provider, recording=lambda _: RecordingRule()),
+        fails="a_recorded_page_is_read_the_same",
+    ),
+    "a recorded quote without prices": Variant(
+        **BOEING,
+        record=lambda provider: replace(provider, recording=lambda _: RecordingRule()),
+        fails="a_recorded_quote_is_read_the_same",
     ),
     "any signature": Variant(record=accepts_any_signature, fails="webhooks_are_verified"),
     "another currency than it says": Variant(
