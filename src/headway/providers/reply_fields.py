@@ -101,7 +101,9 @@ def plain_line(value: object, chars_max: int) -> str:
     return " ".join(text.split())[:chars_max].strip()
 
 
-def _cents(value: object) -> Decimal:
+def _cents(value: object) -> Decimal | None:
+    if value is None or (isinstance(value, float) and value % 1):
+        return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if type(value) is not int or not 0 <= value <= CENTS_MAX:
@@ -185,8 +187,8 @@ Count = Annotated[int, Field(strict=True, ge=0, le=COUNT_MAX)]
 # A quantity that may be negative, as stock that was oversold.
 SignedCount = Annotated[int, Field(strict=True, ge=-COUNT_MAX, le=COUNT_MAX)]
 Currency = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Z]{3}$")]
-# Money in whole cents; a float is accepted if it is whole.
-Cents = Annotated[Decimal, PlainValidator(_cents)]
+# Money in whole cents; None if there is none, or if it has parts of a cent, as in another unit.
+OptionalCents = Annotated[Decimal | None, PlainValidator(_cents)]
 # Money as a text of digits.
 Amount = Annotated[Decimal, PlainValidator(read_amount)]
 # An ISO text with a time zone; one without it is read as UTC by `UtcInstant`.

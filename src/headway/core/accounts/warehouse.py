@@ -17,7 +17,7 @@ class LineItem:
 
     external_id: str
     quantity: int
-    price: Decimal
+    price: Decimal | None
     currency: str
     current_quantity: int | None = None
     sku: str = ""
@@ -54,14 +54,15 @@ class Order:
     """The complete current state of an order: line items not in it are removed.
 
     `is_open` while the platform may still change it without notifying us. `total` is as ordered;
-    `current_total` is what edits and returns left of it, if the platform reports that.
+    `current_total` is what edits and returns left of it, if the platform reports that. An amount
+    that the platform does not report is None.
     """
 
     external_id: str
     status: str
     is_open: bool
     currency: str
-    total: Decimal
+    total: Decimal | None
     placed_at: datetime
     number: str = ""
     payment_status: str = ""

@@ -1,9 +1,9 @@
 """Read Printify's replies into warehouse records; a malformed row is set aside.
 
-Money is whole cents, of US dollars unless an order names its currency. An order's total and the
-prices of its lines are retail, what the buyer was asked; shipping and tax are what Printify charges
-the seller. Lines and shipments have no ids of their own, nor have buyers: see `_line_items`,
-`_shipments` and `_customer`.
+Money is whole cents, of US dollars unless an order names its currency; an amount that is missing or
+has parts of a cent is unknown. An order's total and the prices of its lines are retail, what the
+buyer was asked; shipping and tax are what Printify charges the seller. Lines and shipments have no
+ids of their own, nor have buyers: see `_line_items`, `_shipments` and `_customer`.
 """
 
 import hashlib
@@ -27,11 +27,11 @@ from headway.core.accounts.warehouse import (
 )
 from headway.providers.excerpt import excerpt
 from headway.providers.reply_fields import (
-    Cents,
     Count,
     Identifier,
     Label,
     LenientInstant,
+    OptionalCents,
     ReplyModel,
     UtcInstant,
 )
@@ -81,8 +81,8 @@ class PrintifyLine(ReplyModel):
     product_id: Identifier | None = None
     variant_id: Count | None = None
     quantity: Count
-    cost: Cents | None = None
-    price: Cents | None = _at("metadata", "price", default=None)
+    cost: OptionalCents = None
+    price: OptionalCents = _at("metadata", "price", default=None)
     title: Label = _at("metadata", "title")
     sku: Label = _at("metadata", "sku")
 
@@ -100,13 +100,13 @@ class PrintifyOrder(ReplyModel):
     """A row of the list of orders."""
 
     id: Identifier
-    status: Annotated[Identifier, AfterValidator(_one_spelling)]
+    status: Annotated[Label, AfterValidator(_one_spelling)] = ""
     created_at: UtcInstant
     fulfilled_at: LenientInstant = None
     currency: Annotated[str, PlainValidator(_currency)] = CURRENCY
-    total_price: Cents
-    total_shipping: Cents | None = None
-    total_tax: Cents | None = None
+    total_price: OptionalCents = None
+    total_shipping: OptionalCents = None
+    total_tax: OptionalCents = None
     line_items: list[PrintifyLine]
     shipments: list[PrintifyShipment] | None = None
     shop_order_id: Label = _at("metadata", "shop_order_id")
@@ -126,7 +126,7 @@ class PrintifyVariant(ReplyModel):
     id: Count
     sku: Label = ""
     title: Label = ""
-    price: Cents
+    price: OptionalCents = None
     is_available: Any = None
 
 
@@ -301,16 +301,13 @@ def _line_items(rows: Sequence[PrintifyLine], currency: str) -> tuple[LineItem, 
     """Name a line by product and variant, and the second of the same kind by its number too."""
     lines: dict[str, LineItem] = {}
     for row in rows:
-        price = row.cost if row.price is None else row.price
-        if price is None:
-            raise ValueError("cost is missing")
         ids = (row.product_id, row.variant_id)
         name = ":".join("" if part is None else str(part) for part in ids)
         external_id = _free_name(name, lines)
         lines[external_id] = LineItem(
             external_id=external_id,
             quantity=row.quantity,
-            price=price,
+            price=row.cost if row.price is None else row.price,
             currency=currency,
             sku=row.sku,
             title=row.title,

@@ -851,7 +851,7 @@ CREATE TABLE orders (
     fulfillment_status text NOT NULL DEFAULT '',
     is_open boolean NOT NULL,
     currency text NOT NULL,
-    total numeric NOT NULL,
+    total numeric,
     current_total numeric,
     subtotal numeric,
     shipping numeric,
@@ -872,7 +872,7 @@ CREATE INDEX orders_open ON orders (account_id, checked_at) WHERE is_open;
 COMMENT ON TABLE orders IS 'Orders as pulled from the platforms.';
 COMMENT ON COLUMN orders.external_id IS 'The platform''s id.';
 COMMENT ON COLUMN orders.number IS 'Order number as the buyer sees it.';
-COMMENT ON COLUMN orders.total IS 'Amount as ordered; refunds and edits do not change it.';
+COMMENT ON COLUMN orders.total IS 'Amount as ordered, null if the platform did not report it; refunds and edits do not change it.';
 COMMENT ON COLUMN orders.current_total IS 'Amount after edits and returns, where the platform reports it; else null.';
 COMMENT ON COLUMN orders.modified_at IS 'Last change according to the platform.';
 COMMENT ON COLUMN orders.checked_at IS 'When Headway last read it, changed or not; open orders are read again.';
@@ -887,7 +887,7 @@ CREATE TABLE line_items (
     title text NOT NULL DEFAULT '',
     quantity integer NOT NULL,
     current_quantity integer,
-    price numeric NOT NULL,
+    price numeric,
     currency text NOT NULL,
     PRIMARY KEY (account_id, order_id, external_id),
     FOREIGN KEY (account_id, order_id) REFERENCES orders (account_id, external_id)
@@ -898,7 +898,7 @@ CREATE INDEX line_items_external ON line_items (account_id, external_id);
 COMMENT ON TABLE line_items IS 'Lines of an order.';
 COMMENT ON COLUMN line_items.quantity IS 'Pieces as ordered.';
 COMMENT ON COLUMN line_items.current_quantity IS 'Pieces after edits and returns, where the platform reports it; else null.';
-COMMENT ON COLUMN line_items.price IS 'Price of one piece.';
+COMMENT ON COLUMN line_items.price IS 'Price of one piece; null if the platform did not report it.';
 
 CREATE TABLE shipments (
     account_id uuid NOT NULL,
