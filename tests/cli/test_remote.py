@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 from tests.cli.both import LocalAndRemote
-from tests.operations.sample import ACME, BEST, BEST_ONLY, HELD, ODD_SKUS, PARKED, REFUSED, SHARED
+from tests.operations.sample import (
+    ACME,
+    BEST,
+    BEST_ONLY,
+    HELD,
+    HELD_REMOVALS,
+    ODD_SKUS,
+    PARKED,
+    REFUSED,
+    SHARED,
+)
 
 # The id of a batch is new each time; nothing else may differ.
 BATCH = re.compile(r'(batch |"batch_id": ")[0-9a-f-]{36}')
@@ -38,6 +48,8 @@ QUERIES = [
     ["pause"],
     ["sessions"],
     ["shops"],
+    ["removals"],
+    ["removals", ACME],
     ["rehearse", ACME, "--no-read"],
     ["rehearse", ACME, "--no-read", "--all"],
     ["shops", "--seller", ACME],
@@ -89,11 +101,22 @@ ACTIONS = {
         ["pull", ACME, "--kind", "listings"],
         ["pull", ACME],
     ],
+    "held removals": [
+        ["removals"],
+        ["removals", ACME, "--platform", "etsy", "--confirm", "15", "--reason", "cleared"],
+        ["removals", BEST, "--platform", "etsy", "--dismiss", "15"],
+        ["removals"],
+    ],
     # One part: two requested at the same instant are read in the order of their random ids.
     "publishing": [["publish", "NEW/1=2", "--seller", BEST]],
 }
 REFUSALS = [
     ["shops", "--seller", "nobody"],
+    ["removals", "nobody"],
+    ["removals", ACME, "--confirm", "15"],
+    ["removals", ACME, "--platform", "etsy", "--confirm", "15", "--dismiss", "15"],
+    ["removals", ACME, "--platform", "etsy", "--confirm", "14"],
+    ["removals", ACME, "--platform", "shopify", "--confirm", "15"],
     ["rehearse", "nobody"],
     ["rehearse", ACME, "--start", "yesterday"],
     ["tier", "nobody"],
@@ -217,6 +240,7 @@ def test_an_action_does_and_prints_the_same(
     both: LocalAndRemote, actions: list[list[str]], form: tuple[str, ...]
 ) -> None:
     both.write(DEAD, "orders")
+    both.write(HELD_REMOVALS)
     for command in actions:
         result = run_both(both, *command, *form)
         assert result.code in {0, 1}, result.err
@@ -226,6 +250,7 @@ def test_an_action_does_and_prints_the_same(
 
 def test_errors_are_the_same_and_change_nothing(both: LocalAndRemote) -> None:
     both.write(DEAD, "orders")
+    both.write(HELD_REMOVALS)
     queries = (["hold"], ["jobs"], ["explain", HELD], ["explain", "acme/etsy/orders"])
     before = [run_both(both, *query).out for query in queries]
     for command in REFUSALS:

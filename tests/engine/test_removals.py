@@ -6,6 +6,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 from tests.engine.narrowing_setup import Shop, make_shop
 
+from headway.store.accounts.removals import Removals
 from headway_lab.platforms import ETSY, PRINTIFY
 
 WALK_EVERY_S = 6 * 3600
@@ -103,6 +104,47 @@ def test_a_mass_removal_is_held_until_five_walks_agree(shop: Shop) -> None:
     walk(shop)
     assert removed(shop) == set(map(str, ids[:15]))
     assert hold(shop) is None
+
+
+def decide(shop: Shop, *, is_confirmed: bool) -> int:
+    rows = shop.pulls.rows
+    (held,) = Removals(rows.pool).some(None, limit=2)
+    _, count = Removals(rows.pool).decide(
+        held.seller,
+        held.platform,
+        missing=held.missing,
+        is_confirmed=is_confirmed,
+        reason="",
+        now=rows.clock.now(),
+    )
+    return count
+
+
+def test_a_person_who_confirms_a_held_removal_ends_it_at_once(shop: Shop) -> None:
+    ids = begin(shop, 20)
+    for listing_id in ids[:15]:
+        remove(shop, listing_id)
+    walk(shop, 2)
+    assert decide(shop, is_confirmed=True) >= 15
+    assert (removed(shop), hold(shop)) == (set(map(str, ids[:15])), None)
+    walk(shop)
+    assert (removed(shop), hold(shop)) == (set(map(str, ids[:15])), None)
+
+
+def test_a_person_who_dismisses_a_held_removal_keeps_the_listings_until_two_more_walks(
+    shop: Shop,
+) -> None:
+    ids = begin(shop, 20)
+    for listing_id in ids[:15]:
+        remove(shop, listing_id)
+    walk(shop, 4)
+    assert decide(shop, is_confirmed=False) == 0
+    assert (removed(shop), hold(shop)) == (set(), None)
+    walk(shop)
+    assert (removed(shop), hold(shop)) == (set(), None), "the fifth walk is the first again"
+    walk(shop)
+    assert removed(shop) == set()
+    assert hold(shop)
 
 
 def test_listings_that_come_back_end_a_hold_and_the_few_that_do_not_are_removed(

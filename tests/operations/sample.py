@@ -28,6 +28,21 @@ ODD_SKUS = [
 ]
 BEST_ONLY = Sku("BEST=1")
 HOUR = timedelta(hours=1)
+# Both sellers' Etsy shops no longer show 15 of their 20 listings.
+HELD_REMOVALS = """
+WITH shops AS (SELECT id, user_id, platform FROM connected_accounts WHERE platform = 'etsy'),
+walks AS (
+  INSERT INTO listing_walks (account_id, user_id, walks, known, missing, held_reason, held_since,
+    updated_at)
+  SELECT id, user_id, ARRAY['2026-01-01 06:00Z', '2026-01-01 12:00Z']::timestamptz[], 20, 15,
+    '15 of 20 listings are missing at once', '2026-01-01 12:01Z', '2026-01-01 12:01Z' FROM shops)
+INSERT INTO listings (account_id, user_id, platform, external_id, state, checked_at, created_at,
+  updated_at)
+SELECT id, user_id, platform, number::text, 'active',
+  CASE WHEN number <= 15 THEN '2026-01-01 00:00Z' ELSE '2026-01-01 12:00Z' END::timestamptz,
+  '2026-01-01 00:00Z', '2026-01-01 00:00Z'
+FROM shops CROSS JOIN generate_series(1, 20) AS number
+"""
 
 
 @dataclass

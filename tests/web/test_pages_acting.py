@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from fastapi import FastAPI
 from psycopg_pool import ConnectionPool
-from tests.operations.sample import ACME, BEST_ONLY, HELD, SampleDeployment
+from tests.operations.sample import ACME, BEST_ONLY, HELD, HELD_REMOVALS, SampleDeployment
 from tests.web.api_requests import ApiClient
 from tests.web.keys import auth_headers
 from tests.web.test_pages import PART, PATHS, panel, read
@@ -46,6 +46,25 @@ def test_a_button_carries_the_body_of_its_request(operator: ApiClient) -> None:
     answer = operator.post("/api/sync/approve", json=bodies[-1])
     assert answer.status_code == 200
     assert answer.json()["listings"][0]["is_done"]
+
+
+def test_a_held_removal_is_shown_with_both_decisions_to_those_who_may_decide(
+    sample: SampleDeployment, operator: ApiClient, seller: ApiClient, reader: ApiClient
+) -> None:
+    sample.execute(HELD_REMOVALS)
+    page = html.unescape(read(operator, "/accounts"))
+    hold = {"seller": "acme", "platform": "etsy", "missing": 15}
+    for decision in ("confirm", "dismiss"):
+        assert (
+            f'"POST /api/removals/{decision}" data-body="{json.dumps(hold, sort_keys=True)}"'
+            in page
+        )
+    own = html.unescape(read(seller, "/accounts"))
+    assert own.count("15 listings missing, removal held") == 1
+    assert "/api/removals/confirm" not in read(reader, "/accounts")
+    answer = seller.post("/api/removals/confirm", json=hold)
+    assert (answer.status_code, answer.json()["removed"]) == (200, 15)
+    assert "removal held" not in read(seller, "/accounts")
 
 
 def test_a_pause_is_shown_on_every_section_with_actor_and_times(

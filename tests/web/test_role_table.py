@@ -60,6 +60,9 @@ OF_SELLERS = {"sku", "job", "account_id", "batch_id"}
 # Bodies of requests whose example does not fit; `{sku}` and the seller are filled in.
 BODIES: Mapping[str, Mapping[str, Any]] = {
     "PUT /api/sync/products/{sku}/slot": {"hour": 6},
+    # Another number than is missing, so that the hold stays for the next who asks.
+    "POST /api/removals/confirm": {"platform": "shopify", "missing": 14},
+    "POST /api/removals/dismiss": {"platform": "shopify", "missing": 14},
     "POST /api/sync/rollback": {"to": (START - timedelta(days=1)).isoformat(), "skus": ["{sku}"]},
 }
 # Settings that some requests need.
@@ -298,6 +301,12 @@ def fill(app: App, seller: str) -> dict[str, str]:
         connection.execute(
             "INSERT INTO runs (id, kind, request, created_at) VALUES (%s, 'plan', '{}', %s)",
             (run_id, now),
+        )
+        connection.execute(
+            "INSERT INTO listing_walks (account_id, user_id, walks, known, missing, held_reason,"
+            " held_since, updated_at) SELECT id, user_id, '{}', 20, 15, 'many at once', %s, %s"
+            " FROM connected_accounts WHERE user_id = %s",
+            (now, now, seller),
         )
         account_id, job_id = connection.execute(
             "SELECT account_id::text, id::text FROM sync_jobs WHERE user_id = %s LIMIT 1",

@@ -80,6 +80,10 @@ COMMANDS = {
         "headway.cli.rehearsals",
         "Show what would be written to a shop, before anything is, and start it.",
     ),
+    "removals": (
+        "headway.cli.removals",
+        "Show removals of listings that are held, and decide about one.",
+    ),
     "supplier": (
         "headway.cli.suppliers",
         "Add, list or remove suppliers, or let a seller buy from one.",

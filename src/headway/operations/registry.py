@@ -21,6 +21,7 @@ from headway.operations import (
     publishing,
     recordings,
     rehearsals,
+    removals,
     runs,
     shop_links,
     shops,
@@ -30,9 +31,9 @@ from headway.operations import (
 from headway.operations.operation import ApiOperation
 
 NOUNS = (
-    deployment, listings, imports, history, changes, pauses, publishing, accounts, jobs, shops,
-    rehearsals, shop_links, terms, suppliers, probe, recordings, providers, alerts, limits, laws,
-    notify, runs, people,
+    deployment, listings, imports, history, changes, pauses, publishing, accounts, jobs,
+    removals, shops, rehearsals, shop_links, terms, suppliers, probe, recordings, providers,
+    alerts, limits, laws, notify, runs, people,
 )  # fmt: skip
 OPERATIONS: tuple[ApiOperation[Any, Any, Any], ...] = tuple(
     declared

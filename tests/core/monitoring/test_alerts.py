@@ -192,11 +192,15 @@ def test_a_platform_that_is_down_is_one_alert_and_not_one_per_seller() -> None:
 
 def test_a_held_removal_names_the_account_and_the_reason() -> None:
     removal = RemovalMetric(
-        seller=ACME, name="etsy 1", missing=15, known=20, reason="a list is empty", since=NOW - HOUR
-    )
+        seller=ACME, platform="etsy", name="etsy 1", missing=15, known=20, reason="a list is empty",
+        since=NOW - HOUR,
+    )  # fmt: skip
     alert = only(held_removals=(removal,))
     assert (alert.name, alert.subject, alert.since) == ("removals_held", "acme etsy 1", NOW - HOUR)
     assert "etsy 1 of acme no longer shows 15 of 20 listings: a list is empty." in alert.sentence
+    decide = "headway removals acme --platform etsy"
+    assert f"If they are gone: {decide} --confirm 15." in alert.sentence
+    assert f"If they are still there: {decide} --dismiss 15." in alert.sentence
 
 
 def test_a_grant_raises_an_alert_a_week_before_its_end() -> None:

@@ -126,6 +126,7 @@ def unreadable(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
 def removals_held(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
     """Yield the accounts whose listings are missing on the platform, but not removed here."""
     for removal in metrics.held_removals:
+        decide = f"headway removals {removal.seller} --platform {removal.platform}"
         yield Finding(
             seller=removal.seller,
             subject=f"{removal.seller} {removal.name}",
@@ -133,7 +134,9 @@ def removals_held(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
             count=removal.missing,
             sentence=(
                 f"{removal.name} of {removal.seller} no longer shows {removal.missing} of"
-                f" {removal.known} listings: {removal.reason}. Look at the shop."
+                f" {removal.known} listings: {removal.reason}. Look at the shop. If they are gone:"
+                f" {decide} --confirm {removal.missing}. If they are still there: {decide}"
+                f" --dismiss {removal.missing}."
             ),
         )
 

@@ -95,6 +95,7 @@ class RemovalMetric:
     """Listings of an account that its platform no longer shows, and why they are not removed."""
 
     seller: SellerId
+    platform: str
     name: str
     missing: int
     known: int

@@ -56,7 +56,7 @@ ACCOUNTS = """
 SELECT account.id::text, account.user_id, coalesce(profile.tier, 'free'), account.platform,
   account.shop, account.title, account.status = 'connected',
   CASE account.status WHEN 'connected' THEN account.wait_reason ELSE account.reason END,
-  account.horizon_at,
+  account.horizon_at, account.scopes,
   (SELECT placed_at FROM orders WHERE account_id = account.id ORDER BY placed_at DESC LIMIT 1),
   (SELECT count(*) FROM (SELECT FROM orders WHERE account_id = account.id
      LIMIT %(most)s) AS few),
@@ -64,6 +64,8 @@ SELECT account.id::text, account.user_id, coalesce(profile.tier, 'free'), accoun
      AND state <> 'removed' LIMIT %(most)s) AS few),
   (SELECT count(*) FROM (SELECT FROM unreadable_records WHERE account_id = account.id
      LIMIT %(most)s) AS few),
+  coalesce((SELECT missing FROM listing_walks WHERE account_id = account.id
+     AND held_reason IS NOT NULL), 0),
   jobs.last_run_at, jobs.next_run_at, jobs.running, jobs.dead, jobs.is_backfilled
 FROM ({chosen}) AS account
 LEFT JOIN profiles AS profile ON profile.user_id = account.user_id
@@ -114,7 +116,9 @@ class AccountView:
     """One account: its stored records, and the state of its jobs.
 
     `running` is the kind that is being pulled. `horizon_at` is from when on the platform shows
-    orders, where it hides older ones.
+    orders, where it hides older ones. `missing` listings are held: the platform no longer shows
+    them, and they are not removed. `scopes` are the access scopes that the shop granted, None if
+    it did not list them; `scope_advice` names others that we need, and says how to grant them.
     """
 
     id: str
@@ -126,15 +130,18 @@ class AccountView:
     is_connected: bool
     trouble: str
     horizon_at: datetime | None
+    scopes: Sequence[str] | None
     newest_order_at: datetime | None
     orders: int
     listings: int
     unreadable: int
+    missing: int
     last_run_at: datetime | None
     next_run_at: datetime | None
     running: str | None
     dead: int
     is_backfilled: bool
+    scope_advice: str = ""
 
     @property
     def cursor(self) -> str:
@@ -250,7 +257,8 @@ def read_accounts(
     }
     chosen = CHOSEN.format(filter=FILTER, **where)
     rows = connection.execute(ACCOUNTS.format(chosen=chosen), values).fetchall()
-    columns = [dict(zip(AccountView.__dataclass_fields__, row, strict=True)) for row in rows]
+    names = [name for name in AccountView.__dataclass_fields__ if name != "scope_advice"]
+    columns = [dict(zip(names, row, strict=True)) for row in rows]
     return tuple(
         AccountView(**{**row, "tier": Tier(row["tier"]), "platform": PlatformName(row["platform"])})
         for row in columns

@@ -25,6 +25,7 @@ CREATE DOMAIN audit_event_type AS text CONSTRAINT audit_event_type_check CHECK (
     'job_started', 'job_completed', 'job_yielded', 'job_rescheduled', 'job_failed', 'job_dead',
     'job_cancelled', 'job_rescued', 'job_revived', 'job_woken', 'plan_limit_reached',
     'plan_limit_lifted', 'account_connected', 'account_disconnected', 'account_renamed', 'token_refreshed',
+    'removal_confirmed', 'removal_dismissed',
     -- people
     'sync_paused', 'sync_resumed', 'sync_triggered', 'tier_set', 'shop_started', 'key_created', 'key_revoked',
     'link_created', 'session_begun', 'session_ended',
@@ -1413,8 +1414,10 @@ CREATE POLICY everybody ON pauses FOR SELECT TO headway_seller USING (
 
 GRANT SELECT ON sync_audit_log, profiles, connected_accounts, product_sync_schedule, listing_state,
     product, product_staging, push_intent, listing_search, sync_jobs, orders, line_items, shipments,
-    refunds, listings, customers, payments, unreadable_records, pauses, notices TO headway_seller;
-GRANT UPDATE ON product_sync_schedule, listing_state, sync_jobs TO headway_seller;
+    refunds, listings, customers, payments, unreadable_records, listing_walks, pauses, notices
+    TO headway_seller;
+GRANT UPDATE ON product_sync_schedule, listing_state, sync_jobs, listing_walks TO headway_seller;
+GRANT UPDATE (state, updated_at) ON listings TO headway_seller;
 GRANT UPDATE (push_started_at, locations_at, updated_at) ON connected_accounts TO headway_seller;
 GRANT INSERT ON sync_audit_log TO headway_seller;
 GRANT INSERT, UPDATE, DELETE ON product_staging, pauses TO headway_seller;

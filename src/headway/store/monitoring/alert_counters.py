@@ -133,8 +133,8 @@ JOIN connected_accounts AS account ON account.id = few.account_id
 GROUP BY account.id, few.kind ORDER BY account.user_id, account.platform, few.kind LIMIT %(named)s
 """
 REMOVALS = """
-SELECT walk.user_id AS seller, account.platform || ' ' || account.shop AS name, walk.missing,
-  walk.known, walk.held_reason AS reason, walk.held_since AS since
+SELECT walk.user_id AS seller, account.platform, account.platform || ' ' || account.shop AS name,
+  walk.missing, walk.known, walk.held_reason AS reason, walk.held_since AS since
 FROM listing_walks AS walk JOIN connected_accounts AS account ON account.id = walk.account_id
 WHERE walk.held_reason IS NOT NULL AND account.status = 'connected'
 ORDER BY walk.held_since, name LIMIT %(named)s
