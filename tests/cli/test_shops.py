@@ -106,7 +106,15 @@ def test_connect_shops_and_doctor_name_the_scopes_that_a_shop_has_not_granted(
         "write_publications",
         "read_orders",
     ]
-    assert missing in " ".join(on_database("shops").out.split())
+    listed = " ".join(on_database("shops").out.split())
+    assert missing in listed
+    fixes = f"https://dev.shopify.com/dashboard; a new version|https://{FOO}/admin/settings/apps"
+    for fix in (*fixes.split("|"), f"then run: headway connect {FOO} --seller acme"):
+        assert fix in listed
+    app = {"HEADWAY_SHOPIFY_CLIENT_ID": "app", "HEADWAY_SHOPIFY_CLIENT_SECRET": "secret"}
+    link = f"link of: headway connect {FOO} --seller acme --link"
+    assert link not in listed
+    assert link in " ".join(on_database("shops", **app).out.split())
     version = {"HEADWAY_SHOPIFY_API_VERSION": "2024-10"}
     lines = on_database("doctor", "--json", **version).object()["lines"]
     [ended] = [line for line in lines if "2024-10 may have ended on 2025-10-01" in line["finding"]]

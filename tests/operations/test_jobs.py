@@ -7,6 +7,7 @@ from headway.core.accounts.jobs import JobStatus
 from headway.errors import ConflictError, ForbiddenError, NotFoundError
 from headway.operations.accounts import accounts
 from headway.operations.jobs import account_jobs, job_of, jobs, revive_job, run_job
+from headway.providers.shopify.access_scopes import SCOPES
 
 
 def test_every_job_operation_reaches_only_the_sellers_own_jobs(sample: SampleDeployment) -> None:
@@ -41,6 +42,23 @@ def test_jobs_are_made_due_and_revived_by_name(sample: SampleDeployment) -> None
     with pytest.raises(ConflictError, match="cannot be made due"):
         run_job(own, made.name)
     assert revive_job(own, made.name).status is JobStatus.QUEUED
+
+
+def test_an_account_names_the_scopes_that_its_shop_has_not_granted(
+    sample: SampleDeployment,
+) -> None:
+    assert {account.scope_advice for account in accounts(sample.operator).accounts} == {""}
+    granted = sorted({scope.name for scope in SCOPES} - {"write_publications"})
+    sample.execute(
+        "UPDATE connected_accounts SET scopes = %s WHERE platform = 'shopify' AND user_id = %s",
+        granted,
+        ACME,
+    )
+    own, other = (accounts(sample.seller(who)).accounts for who in (ACME, BEST))
+    (advice,) = [account.scope_advice for account in own if account.scope_advice]
+    assert advice.startswith("has not granted write_publications (put products on sales channels)")
+    assert "run: headway connect acme.myshopify.com --seller acme" in advice
+    assert not any(account.scope_advice for account in other)
 
 
 def test_a_seller_lists_only_its_own_accounts(sample: SampleDeployment) -> None:

@@ -13,9 +13,9 @@ from headway.app.providers import has_keys, shared_vault, token_key_of
 from headway.config import Settings
 from headway.core.dispatch import STOREFRONT
 from headway.errors import BrokerError, HeadwayError
-from headway.operations.shops import missing_scopes
+from headway.operations.shops import missing_scopes, scope_advice
 from headway.providers.access_scopes import list_scopes
-from headway.providers.registry import installed, platform_role
+from headway.providers.registry import installed
 from headway.providers.tokens import ACCESS, CLIENT, REFRESH
 from headway.store.access.isolation import ROLE
 from headway.store.accounts.connections import ConnectedShop, ConnectedShops
@@ -78,7 +78,7 @@ def _examine(app: App, account: ConnectedShop) -> Iterator[DoctorCheck]:
         yield DoctorCheck(subject=account.shop, verdict=WARN, finding=finding)
         return
     if lacking_scopes := missing_scopes(app, account):
-        advice = platform_role(account.platform).scope_advice
+        advice = scope_advice(app, account)
         finding = f"has not granted {list_scopes(lacking_scopes)}; {advice}"
         yield DoctorCheck(subject=account.shop, verdict=WARN, finding=finding)
     unknown = sorted(set(app.settings.locations.values()) - set(account.locations))

@@ -31,7 +31,6 @@ from headway.providers.tokens import AppClient, is_usable
 
 FAILED = 1
 SHOPS_MAX = 1_000_000
-FIX_SCOPES = "headway doctor says how to fix it"
 
 
 def register(app: typer.Typer) -> None:
@@ -238,7 +237,7 @@ def _print_greeting(connected: ShopConnection) -> None:
             say("stock there is not sold; see HEADWAY_LOCATIONS")
         if connected.missing_scopes:
             say(f"it has not granted {list_scopes(connected.missing_scopes)}")
-            say(platform_role(account.platform).scope_advice)
+            say(connected.scope_advice)
         if account.is_in_rehearsal:
             say(
                 "nothing is written to it yet; import or publish parts, then see what would be:"
@@ -296,7 +295,8 @@ def shops(
         elif view.is_in_rehearsal:
             say(f"{view.shop} is not written yet; see: headway rehearse {view.seller}")
         if view.missing_scopes:
-            say(f"{view.shop} has not granted {list_scopes(view.missing_scopes)}; {FIX_SCOPES}")
+            say(f"{view.shop} has not granted {list_scopes(view.missing_scopes)}")
+            say(view.scope_advice)
 
 
 def _cells(shop: ShopView) -> tuple[str, ...]:

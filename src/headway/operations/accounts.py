@@ -1,6 +1,6 @@
 """Sellers' accounts at platforms, and what is used of the platforms' daily quotas."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from headway.core.access import Need
@@ -9,6 +9,8 @@ from headway.operations.inputs import Cursor, PlatformText, SellerQuery
 from headway.operations.jobs import JobLimit
 from headway.operations.operation import operation
 from headway.operations.pages import cut
+from headway.operations.shops import missing_scopes, scope_advice
+from headway.providers.access_scopes import list_scopes
 from headway.providers.registry import known_platform
 from headway.store.accounts.status import AccountView, SellerView
 from headway.store.limits.quotas import Budget
@@ -52,8 +54,9 @@ def accounts(
         cursor=cursor,
     )
     shown, next_cursor = cut(rows, limit)
+    advised = tuple(replace(row, scope_advice=_lacks(caller, row)) for row in shown)
     sellers = queries.sellers(now, {account.user_id for account in shown})
-    return AccountPage(now=now, accounts=shown, sellers=sellers, next_cursor=next_cursor)
+    return AccountPage(now=now, accounts=advised, sellers=sellers, next_cursor=next_cursor)
 
 
 @operation("GET", "/api/quotas", need=Need.OVERSEE, tag=TAG)
@@ -61,3 +64,11 @@ def quotas(caller: OperatorCaller) -> QuotaList:
     """Show what is used of each platform's day, and what the next one will bring."""
     now = caller.now
     return QuotaList(now=now, quotas=caller.app.account_queries.budgets(now))
+
+
+def _lacks(caller: Caller, account: AccountView) -> str:
+    """Return the access scopes that a shop has not granted, and how to grant them."""
+    missing = missing_scopes(caller.shared, account)
+    if not missing:
+        return ""
+    return f"has not granted {list_scopes(missing)}; {scope_advice(caller.shared, account)}"

@@ -33,6 +33,7 @@ from headway.operations.inputs import (
     example,
 )
 from headway.operations.operation import operation
+from headway.operations.shops import scope_advice
 from headway.providers.registry import main_storefront, platform_role
 from headway.store import cursors
 from headway.store.accounts.connections import ConnectedShop, ConnectedShops
@@ -273,8 +274,7 @@ def _warnings(caller: Caller, account: ConnectedShop) -> Iterator[str]:
     denied = [scope.name for scope in _scopes(caller, account) or () if not scope.is_granted]
     if denied:
         yield (
-            f"the shop has not granted {', '.join(denied)};"
-            f" {platform_role(account.platform).scope_advice}"
+            f"the shop has not granted {', '.join(denied)}; {scope_advice(caller.shared, account)}"
         )
     locations = _locations(caller, account) or ()
     missing = [place.name for place in locations if place.is_mapped and not place.is_in_shop]

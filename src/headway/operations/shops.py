@@ -43,6 +43,7 @@ from headway.store.accounts.connections import (
     ConnectedShops,
     ShopTally,
 )
+from headway.store.accounts.status import AccountView
 from headway.store.accounts.warehouse import Warehouse, WrittenCounts
 
 TAG = "shops"
@@ -59,7 +60,7 @@ class ShopView:
 
     `unknown_locations` are those that stock is mapped to and the shop does not have.
     `missing_scopes` are those that the shop did not grant; None if it did not list them.
-    A shop in rehearsal is read and not written.
+    `scope_advice` says how to grant them. A shop in rehearsal is read and not written.
     """
 
     seller: SellerId
@@ -72,6 +73,7 @@ class ShopView:
     locations: tuple[str, ...] | None
     unknown_locations: tuple[str, ...] | None
     missing_scopes: tuple[AccessScope, ...] | None
+    scope_advice: str
     tally: ShopTally | None
     counts: WrittenCounts
 
@@ -96,6 +98,7 @@ class ShopConnection:
     account: ConnectedShop
     unknown_locations: tuple[str, ...] | None
     missing_scopes: tuple[AccessScope, ...] | None
+    scope_advice: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +173,7 @@ def shops(
             locations=None if shop.locations is None else tuple(sorted(shop.locations)),
             unknown_locations=_unknown_locations(caller.shared, shop),
             missing_scopes=missing_scopes(caller.shared, shop),
+            scope_advice=scope_advice(caller.shared, shop),
             tally=tallies[shop.user_id] if shop.platform == STOREFRONT else None,
             counts=warehouse.counts(shop.bare),
         )
@@ -233,6 +237,7 @@ def connect(caller: OperatorCaller, body: ConnectBody) -> ShopConnection:
         account=account,
         unknown_locations=_unknown_locations(app, account),
         missing_scopes=missing_scopes(app, account),
+        scope_advice=scope_advice(app, account),
     )
 
 
@@ -335,7 +340,14 @@ def _unknown_locations(app: App, shop: ConnectedShop) -> tuple[str, ...] | None:
     return tuple(sorted(set(mapped) - set(shop.locations)))
 
 
-def missing_scopes(app: App, shop: ConnectedShop) -> tuple[AccessScope, ...] | None:
+def scope_advice(app: App, shop: ConnectedShop | AccountView) -> str:
+    """Return how to grant the access scopes that a shop lacks; empty if it lacks none."""
+    if not missing_scopes(app, shop):
+        return ""
+    return platform_role(shop.platform).scope_advice(app.settings, shop.shop, shop.user_id)
+
+
+def missing_scopes(app: App, shop: ConnectedShop | AccountView) -> tuple[AccessScope, ...] | None:
     """Return the access scopes that we ask for and the shop did not grant; None if unknown."""
     if shop.scopes is None:
         return None

@@ -255,7 +255,7 @@ class PlatformRole:
     `day` the name of the daily quota that all accounts share. `has_owners` if that own limit binds
     an owner of several shops; `counts_errors` if the platform blocks clients with too many errors.
     `missing_scopes` gets the settings and the access scopes that a shop granted; `scope_advice`
-    says how to grant the others.
+    gets the settings, the shop and its seller, and says how to grant the others.
     """
 
     open: Callable[[ProviderContext, Account], Any]
@@ -269,7 +269,7 @@ class PlatformRole:
     counts_errors: bool = False
     tokens: TokenEntry = field(default_factory=TokenEntry)
     missing_scopes: Callable[[Any, Collection[str]], Sequence[AccessScope]] = lambda *_: ()
-    scope_advice: str = ""
+    scope_advice: Callable[[Any, str, str], str] = lambda *_: ""
     consent: ConsentRole | None = None
     webhooks: WebhookRole | None = None
 

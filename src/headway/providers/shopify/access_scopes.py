@@ -22,11 +22,13 @@ SCOPES = (
 ALL_ORDERS = AccessScope(name="read_all_orders", purpose="read orders older than 60 days")
 PURPOSES = {scope.name: scope.purpose for scope in (*SCOPES, ALL_ORDERS)}
 NAME = re.compile(r"\b(?:read|write)_[a-z_]+")
-# The steps that fix a missing scope.
+DASHBOARD = "https://dev.shopify.com/dashboard"
+# The steps that fix a missing scope, in a shop that the reader knows.
 GRANT = (
-    "add them to the app's scopes in the Dev Dashboard (a new version, which the shop's owner"
-    " approves) or, for an app made in the shop's admin, in its Settings > Apps; then connect the"
-    " shop again. For a public app, send the owner the link of `headway connect SHOP --link`"
+    f"add them to the app's scopes in the Dev Dashboard ({DASHBOARD}; a new version, which the"
+    " shop's owner approves) or, for an app made in the shop's admin, in its Settings > Apps; then"
+    " connect the shop again. For a public app, send the owner the link of"
+    " `headway connect SHOP --link`"
 )
 
 
@@ -40,6 +42,19 @@ def missing_scopes(setting: str, granted: Collection[str]) -> Sequence[AccessSco
     """Return the scopes that we ask for and did not get; writing includes reading."""
     has = {*granted, *(name.replace("write_", "read_", 1) for name in granted)}
     return named_scopes(name for name in scope_names(setting) if name not in has)
+
+
+def grant_advice(shop: str, seller: str, *, has_public_app: bool) -> str:
+    """Return the steps that fix missing scopes in this shop, with their links and commands."""
+    connect = f"headway connect {shop} --seller {seller}"
+    own = (
+        f"add them to the app's scopes in the Dev Dashboard ({DASHBOARD}; a new version, which the"
+        f" shop's owner approves) or, for an app made in the shop's admin, at"
+        f" https://{shop}/admin/settings/apps/development; then run: {connect}"
+    )
+    if not has_public_app:
+        return own
+    return f"for a public app, send the shop's owner the link of: {connect} --link. Else {own}"
 
 
 def named_scopes(names: Iterable[str]) -> tuple[AccessScope, ...]:

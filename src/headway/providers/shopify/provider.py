@@ -22,7 +22,7 @@ from headway.providers.provider import (
     TokenEntry,
     WebhookRole,
 )
-from headway.providers.shopify.access_scopes import GRANT, missing_scopes
+from headway.providers.shopify.access_scopes import grant_advice, missing_scopes
 from headway.providers.shopify.api import ShopAccess
 from headway.providers.shopify.api_version import version_warning
 from headway.providers.shopify.bulk import price_lines
@@ -72,6 +72,10 @@ def _app(settings: ShopifySettings) -> AppClient | None:
     if not settings.shopify_client_id or not secret:
         return None
     return AppClient(client_id=settings.shopify_client_id, client_secret=secret)
+
+
+def _scope_advice(settings: ShopifySettings, shop: str, seller: str) -> str:
+    return grant_advice(shop, seller, has_public_app=_app(settings) is not None)
 
 
 def _api_version(settings: ShopifySettings) -> str:
@@ -177,7 +181,7 @@ SHOPIFY = Provider(
             ),
         ),
         missing_scopes=_missing_scopes,
-        scope_advice=GRANT,
+        scope_advice=_scope_advice,
         consent=ConsentRole(open=_oauth, callback_shop=_callback_shop),
         webhooks=WebhookRole(
             setting="HEADWAY_SHOPIFY_CLIENT_SECRET",
