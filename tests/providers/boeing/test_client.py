@@ -1,12 +1,15 @@
 import logging
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from headway.config import Settings
+from headway.config import Settings, load
+from headway.config.supplier_fields import HEADERS, PATHS
 from headway.core.catalog.listings import AuthStep, Sku
 from headway.errors import (
     ConfigError,
@@ -23,6 +26,7 @@ from headway.providers.boeing.api import api_of
 from headway.providers.boeing.client import BoeingAccess, BoeingSupplier, _life_s
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
+from headway_lab.simulators.boeing import BoeingSimulator
 from headway_lab.simulators.faults import FaultPlan, Interval
 from headway_lab.simulators.reply import SimReply
 
@@ -352,3 +356,39 @@ def test_access_shows_no_secret() -> None:
         client_id="a", client_secret="hush-one", username="c", password="hush-two"
     )
     assert "hush" not in repr(access)
+
+
+def test_paths_headers_flags_scope_and_fields_of_the_requests_are_settings(
+    virtual_rig: "Rig",
+) -> None:
+    """Check it with a supplier whose API is the simulated one, with every name changed."""
+    named = {"HEADWAY_BOEING_SCOPE": "other-scope", "HEADWAY_BOEING_FLAGS": "verbose=false"}
+    for name, usual in (("PATHS", PATHS), ("HEADERS", HEADERS)):
+        named[f"HEADWAY_BOEING_{name}"] = ",".join(
+            f"{key}={value}-2" for key, value in usual.items()
+        )
+    settings = load({**named, "HEADWAY_BOEING_FIELDS": "requested=wanted,net_price=cost"})
+    simulator = virtual_rig.supplier()
+    bodies: list[bytes] = []
+
+    def handle(method: str, path: str, headers: Mapping[str, str], body: bytes) -> SimReply:
+        assert path.endswith("-2")
+        bodies.append(body)
+        usual = {name.removesuffix("-2"): value for name, value in headers.items()}
+        assert not set(HEADERS.values()) & set(headers), "no name of before is sent"
+        body = body.replace(b'"wanted"', b'"productCodes"')
+        reply = simulator.handle(method, path.removesuffix("-2"), usual, body)
+        part_token = HEADERS["part_token_reply"]
+        renamed = {
+            f"{name}-2" if name.lower() == part_token else name: value
+            for name, value in reply.headers.items()
+        }
+        return replace(reply, headers=renamed, body=reply.body.replace(b'"netPrice"', b'"cost"'))
+
+    other = cast("BoeingSimulator", SimpleNamespace(handle=handle))
+    worker = virtual_rig.worker(other, api=api_of(settings))
+    virtual_rig.sign_in(worker)
+    assert b"scope=other-scope" in bodies[0]
+    assert worker.quote(TWO).quotes[TWO[0]].net_price is not None
+    assert b'"verbose":false' in bodies[-1].replace(b" ", b"")
+    assert b"showNoStock" not in bodies[-1]
