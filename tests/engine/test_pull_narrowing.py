@@ -1,5 +1,9 @@
 """Law L16: one row that makes every page fail is narrowed down; the others are read."""
 
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.engine.narrowing_setup import Shop, make_shop
@@ -10,6 +14,7 @@ from headway.core.accounts.webhooks import Webhook, WebhookEffect
 from headway.store.accounts.webhooks import Webhooks
 from headway_lab.platforms import ETSY, PRINTIFY
 from headway_lab.simulators.poison import PoisonForm
+from headway_lab.simulators.reply import SimReply
 
 FORMS = (PoisonForm.ERROR, PoisonForm.REFUSED, PoisonForm.HTML, PoisonForm.LARGE)
 
@@ -80,6 +85,35 @@ def test_a_row_that_fails_its_page_of_listings_costs_no_other_listing(
     stored = {id_.partition(":")[0].partition("-")[0] for id_ in shop.ids("listings")}
     assert stored == set(ids) - {ids[31]}
     check_culprit(shop, job_id)
+
+
+@pytest.mark.parametrize(
+    ("platform", "kind", "count", "row_bytes"),
+    ((PRINTIFY, "listings", 60, 183_000), (ETSY, "orders", 130, 57_000)),
+)
+def test_pages_too_large_to_be_read_are_asked_for_in_smaller_ones_and_no_row_is_set_aside(
+    pool: ConnectionPool, platform: str, kind: str, count: int, row_bytes: int
+) -> None:
+    """Check it with rows as large as real ones: no single row is at fault."""
+    shop = make_shop(pool, platform)
+    ids = (add_listings if kind == "listings" else add_orders)(shop, count)
+    handle, sizes = shop.server.handle, []
+
+    def heavy(method: str, path: str, headers: Mapping[str, str], body: bytes) -> SimReply:
+        reply = handle(method, path, headers, body)
+        fields = json.loads(reply.body)
+        rows = fields.get("data") or fields.get("results") or ()
+        large = replace(reply, body=reply.body + b" " * row_bytes * len(rows))
+        sizes.append(len(large.body))
+        return large
+
+    shop.server.handle = heavy
+    job_id = shop.add_job(kind)
+    shop.run(hours=1)
+    assert max(sizes) > 5_000_000
+    assert shop.job(job_id, "completed_at") is not None
+    stored = {id_.partition(":")[0] for id_ in shop.ids(kind)}
+    assert (stored, shop.unreadable()) == (set(ids), [])
 
 
 @pytest.mark.parametrize("place", (0, 17, -1))

@@ -222,6 +222,8 @@ def test_a_strange_buyer_does_not_cost_the_order() -> None:
     assert len(page.records.orders) == 1
     (customer,) = page.records.customers
     assert (customer.name, customer.email, customer.country) == ("", "", "")
+    (customer,) = read(receipt(buyer_email=None)).records.customers
+    assert customer.email == ""
     page = read(receipt(buyer_user_id=None))
     assert page.records.customers == ()
     assert page.records.orders[0].customer_id is None
