@@ -140,6 +140,20 @@ def test_connect_names_the_scope_without_which_no_location_is_shown(
     assert "Dev Dashboard" in refused.out
 
 
+def test_a_token_that_was_entered_alone_does_not_count_as_permanent(
+    on_database: Headway, token_file: Path
+) -> None:
+    note = "how long this token lasts is unknown"
+    connected = on_database(*CONNECT, "--token-file", str(token_file))
+    assert note in connected.out
+    lines = on_database("doctor", "--json").object()["lines"]
+    (line,) = [line for line in lines if note in line["finding"]]
+    assert (line["subject"], FOO in line["finding"]) == ("tokens", True)
+    app = (*CONNECT, "--client-id", "app7", "--client-secret-file", str(token_file))
+    assert note not in on_database(*app).out
+    assert note not in on_database("doctor").out
+
+
 def test_connect_with_client_id_and_secret_fetches_tokens_itself(
     on_database: Headway, pool: ConnectionPool, tmp_path: Path
 ) -> None:

@@ -15,11 +15,11 @@ from headway.core.dispatch import STOREFRONT
 from headway.errors import BrokerError, HeadwayError
 from headway.operations.shops import missing_scopes, scope_advice
 from headway.providers.access_scopes import list_scopes
-from headway.providers.registry import installed
-from headway.providers.tokens import ACCESS, CLIENT, REFRESH
+from headway.providers.registry import installed, platform_role
+from headway.providers.tokens import ACCESS, CLIENT, NEVER, REFRESH
 from headway.store.access.isolation import ROLE
 from headway.store.accounts.connections import ConnectedShop, ConnectedShops
-from headway.store.accounts.credentials import Credentials
+from headway.store.accounts.credentials import Credential, Credentials
 from headway.store.monitoring.processes import Process, Processes
 from headway.store.server.probe import Pooling, RoleRights, ServerFacts
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 TROUBLED_MAX = 10
+SHOPS_NAMED_MAX = 3
 TOKENS = frozenset({ACCESS, REFRESH, CLIENT})
 
 
@@ -51,10 +52,27 @@ def examine_shops(app: App) -> Iterator[DoctorCheck]:
     connected = sum(shop.status == "connected" for shop in shops)
     finding = f"{connected:,} of {len(shops):,} connected"
     yield DoctorCheck(subject="shops", verdict=OK if connected else WARN, finding=finding)
+    yield from _unknown_lifetimes(app, shops)
     yield from troubled[:TROUBLED_MAX]
     if len(troubled) > TROUBLED_MAX:
         finding = f"and {len(troubled) - TROUBLED_MAX:,} more findings; see: headway shops"
         yield DoctorCheck(subject="shops", verdict=WARN, finding=finding)
+
+
+def _unknown_lifetimes(app: App, shops: Sequence[ConnectedShop]) -> Iterator[DoctorCheck]:
+    """Name the shops whose token was entered alone: it may end, and cannot be renewed."""
+    lone = [
+        shop.shop
+        for shop in shops
+        if shop.status == "connected"
+        and [(token.name, token.expires_at) for token in _alive_tokens(app, shop)]
+        == [(ACCESS, NEVER)]
+    ]
+    if lone:
+        named = ", ".join(lone[:SHOPS_NAMED_MAX]) + (", ..." if len(lone) > SHOPS_NAMED_MAX else "")
+        note = platform_role(STOREFRONT).tokens.lifetime_note
+        finding = f"{len(lone):,} with a token that was entered alone ({named}); {note}"
+        yield DoctorCheck(subject="tokens", verdict=OK, finding=finding)
 
 
 def examine_providers(app: App) -> Iterator[DoctorCheck]:
@@ -92,9 +110,8 @@ def _examine(app: App, account: ConnectedShop) -> Iterator[DoctorCheck]:
 
 def _find_token_trouble(app: App, account: ConnectedShop) -> str:
     """Return what is wrong with a shop's tokens, if anything; never creates a key."""
-    settings, now = app.settings, app.clock.now()
-    stored = Credentials(app.pool).load(token_key_of(settings, account.platform, account.shop))
-    alive = [token for token in stored if token.name in TOKENS and token.expires_at > now]
+    settings = app.settings
+    alive = _alive_tokens(app, account)
     if not alive:
         return "there is no token for it that still works"
     if not has_keys(settings):
@@ -104,6 +121,12 @@ def _find_token_trouble(app: App, account: ConnectedShop) -> str:
     except HeadwayError as error:
         return f"its token cannot be read ({error})"
     return ""
+
+
+def _alive_tokens(app: App, account: ConnectedShop) -> list[Credential]:
+    key = token_key_of(app.settings, account.platform, account.shop)
+    stored, now = Credentials(app.pool).load(key), app.clock.now()
+    return [token for token in stored if token.name in TOKENS and token.expires_at > now]
 
 
 GRANTS_NAMED_MAX = 3
