@@ -10,7 +10,7 @@ from headway.core.pauses import Pause, PauseKind
 from headway.errors import ConflictError
 from headway.operations.callers import operator
 from headway.operations.probe import ProbeBody, probe_supplier
-from headway_lab.simulators.faults import Contradiction, FaultPlan, Interval
+from headway_lab.simulators.faults import Contradiction, FaultPlan, Interval, Poison
 
 SKUS = [Sku("P1=K3"), Sku("P2=K3"), Sku("NOSUCH")]
 FOREVER = Interval(start_s=0, end_s=10**9)
@@ -62,3 +62,12 @@ def test_a_probe_beyond_the_daily_ceiling_is_refused_and_not_sent(
     with pytest.raises(ConflictError, match="limit"):
         probe(rig)
     assert sum(rig.supplier.calls.values()) == 4
+
+
+def test_a_probe_that_meets_a_limit_of_the_supplier_makes_workers_wait_too(rig: Any) -> None:
+    probe(rig)
+    rig.supplier.faults = FaultPlan(poison={SKUS[0]: Poison.THROTTLED})
+    with pytest.raises(ConflictError):
+        probe(rig)
+    status = rig.app.limiter.status(rig.app.limit_key)
+    assert status.reason == "rate limited by the provider"

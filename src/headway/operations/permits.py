@@ -5,11 +5,13 @@ from datetime import timedelta
 
 from headway.app import App
 from headway.core.limits.transitions import Expired, Granted, NotYet, Permit, Rejected
-from headway.errors import ConflictError
+from headway.errors import ConflictError, ProviderError, ThrottledError
 
 # Two tokens and the call, at two calls a minute, and some patience with other workers.
 WAIT_MAX = timedelta(minutes=3)
 GRACE_S, LEASE_S = 30.0, 90.0
+# How long everybody waits after "too many requests": by default, and at most.
+THROTTLED_S, THROTTLED_MAX_S = 60.0, 3600.0
 
 
 def give_up_at(app: App) -> float:
@@ -48,3 +50,12 @@ def wait_for_permit(
     if permit is not None:
         app.limiter.settle(permit, sent=False)
     raise ConflictError("the limit allows no call within three minutes; try again later")
+
+
+def pause_if_throttled(app: App, keys: Sequence[str], error: ProviderError) -> None:
+    """Pause the limits, for workers too, if the provider answered "too many requests"."""
+    if not isinstance(error, ThrottledError):
+        return
+    wait_s = THROTTLED_S if error.retry_after_s is None else error.retry_after_s
+    for key in keys:
+        app.limiter.pause(key, min(wait_s, THROTTLED_MAX_S), "rate limited by the provider")

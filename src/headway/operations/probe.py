@@ -21,7 +21,7 @@ from headway.errors import ConfigError, ConflictError, InvalidError, ProviderErr
 from headway.operations.callers import OperatorCaller
 from headway.operations.inputs import RequestBody, SkuText, example
 from headway.operations.operation import operation
-from headway.operations.permits import give_up_at, wait_for_permit
+from headway.operations.permits import give_up_at, pause_if_throttled, wait_for_permit
 from headway.operations.suppliers import TAG, SupplierPath
 from headway.providers.recordings import QUOTE, TOKEN
 from headway.store.pauses import Pauses
@@ -111,7 +111,8 @@ def _sign_in(
     try:
         was_sent = supplier.authenticate(step, send_by_s=send_by_s, make_due=lambda _: 0)
     except ProviderError as error:
-        _failed(app, permit, error, CallReport(result=f"{step}: {error}", ended=error.ended))
+        report = CallReport(result=f"{step}: {error}", ended=error.ended)
+        _failed(app, supplier, permit, error, report)
     app.limiter.settle(permit, sent=was_sent, report=CallReport(result=step.value))
 
 
@@ -123,13 +124,16 @@ def _ask(app: App, supplier: Supplier, skus: Sequence[Sku], permit: Permit) -> R
             result=str(error), ended=error.ended, http_status=error.status,
             seats_paid=supplier.seats, skus=skus,
         )  # fmt: skip
-        _failed(app, permit, error, report)
+        _failed(app, supplier, permit, error, report)
     report = CallReport(result="ok", http_status=200, seats_paid=supplier.seats, skus=skus)
     app.limiter.settle(permit, sent=True, report=report)
     return reply
 
 
-def _failed(app: App, permit: Permit, error: ProviderError, report: CallReport) -> NoReturn:
+def _failed(
+    app: App, supplier: Supplier, permit: Permit, error: ProviderError, report: CallReport
+) -> NoReturn:
+    pause_if_throttled(app, [supplier.limit_key], error)
     app.limiter.settle(permit, sent=not isinstance(error, UnsentError), report=report)
     raise ConflictError(f"the supplier did not answer: {error}") from error
 

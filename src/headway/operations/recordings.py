@@ -35,7 +35,7 @@ from headway.errors import (
 from headway.operations.callers import OperatorCaller
 from headway.operations.inputs import PlatformText, RequestBody, SellerText, example
 from headway.operations.operation import operation
-from headway.operations.permits import give_up_at, wait_for_permit
+from headway.operations.permits import give_up_at, pause_if_throttled, wait_for_permit
 from headway.operations.probe import ProbeBody, ask_supplier
 from headway.operations.shops import TAG as SHOPS
 from headway.operations.suppliers import TAG as SUPPLIERS
@@ -171,6 +171,7 @@ def _call(app: App, client: Platform, permit: Permit, what: str, request: Callab
     try:
         answer = request()
     except ProviderError as error:
+        pause_if_throttled(app, client.keys, error)
         _settle(app, client, permit, what, is_sent=not isinstance(error, UnsentError), error=error)
         raise
     _settle(app, client, permit, what, is_sent=answer is not False)
