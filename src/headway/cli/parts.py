@@ -10,6 +10,7 @@ import typer
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.sparkline import blocks
 from headway.cli.target import Client, Server, collect, open_client, seller_id
+from headway.core.catalog.channels import visibility_change
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.catalog.price_history import OBSERVATIONS, SHOWN, SeriesPoint, price_points
 from headway.core.reasons import format_time
@@ -174,11 +175,13 @@ def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     differences = []
     for name, after in new.items():
         before = old.get(name)
+        if name == "channels":
+            continue
         if isinstance(after, Mapping):
             name, before, after = "stock", _sum(before), _sum(after)  # noqa: PLW2901 - its short form
         if before != after:
             differences.append(f"{name.replace('_', ' ')} {_word(before)} to {_word(after)}")
-    return ", ".join(differences)
+    return ", ".join(filter(None, (*differences, visibility_change(old, new))))
 
 
 def _sum(quantities: Any) -> int | None:  # noqa: ANN401 - what JSON holds

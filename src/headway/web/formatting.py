@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.change_outcomes import ChangeOutcome
+from headway.core.catalog.channels import visibility_change
 from headway.core.catalog.listings import Priority, SellerId, Sku
 from headway.core.catalog.price_history import SeriesPoint
 from headway.core.dispatch import STOREFRONT
@@ -236,7 +237,7 @@ def happened(kind: str) -> str:
 
 
 def difference(event: HistoryEvent) -> str:
-    """Return what an event changed in prices and stock, from the old to the new value."""
+    """Return what an event changed in prices, stock and visibility."""
     old, new = event.old or {}, event.new or {}
     parts = []
     for name, word in (
@@ -251,7 +252,7 @@ def difference(event: HistoryEvent) -> str:
     before, after = _stock(old), _stock(new)
     if after is not None and before != after:
         parts.append(f"stock {_from(before)}{after}")
-    return ", ".join(parts)
+    return ", ".join(filter(None, (*parts, visibility_change(old, new))))
 
 
 def _from(value: object) -> str:

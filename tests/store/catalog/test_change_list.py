@@ -20,10 +20,11 @@ from headway.store.catalog.change_list import (
     ObservedChange,
     latest_changes,
 )
+from headway.store.catalog.history import HistoryQueries
 from headway.store.catalog.review import Review
 from headway.store.catalog.shop_waits import shop_waits
 from headway.store.timetable.positions import ListingPositions
-from headway.web.formatting import waiting_reason
+from headway.web.formatting import difference, waiting_reason
 from headway_lab.virtual_clock import VirtualClock
 
 EVENT = """
@@ -274,6 +275,19 @@ def test_what_somebody_edited_in_the_shop_is_shown_with_its_repair(shops: Shops)
     edited = only(shops)
     assert (edited.kind, edited.fate) == ("edited in the shop", ChangeOutcome.WRITTEN)
     assert (edited.shop_old, edited.shop_new) == (Decimal("1.00"), Decimal("11.00"))
+
+
+def test_a_part_that_somebody_unpublished_is_shown_so_with_its_repair(shops: Shops) -> None:
+    shops.stage("N-1", channels=["Online Store"])
+    shops.drive(shops.push())
+    shops.simulator.shop(shops.domain("acme")).edit_channels("N-1", ())
+    shops.clock.sleep(25 * 3600)
+    shops.drive(shops.push(), until=lambda: bool(shops.shown("N-1").channels))
+    edited = changes(shops)[0]
+    assert (edited.kind, edited.fate) == ("unpublished in the shop", ChangeOutcome.WRITTEN)
+    repaired, found, *_ = HistoryQueries(shops.pool).page(Sku("N-1")).items
+    assert difference(found) == "unpublished from Online Store"
+    assert difference(repaired) == "published on Online Store"
 
 
 def test_a_new_part_is_a_change_until_it_is_published_or_blocked(shops: Shops) -> None:

@@ -7,6 +7,8 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
+from headway.core.catalog.channels import visibility_change
+
 WRITES = ("shopify_updated", "product_published")
 
 
@@ -113,10 +115,16 @@ def change_fields(
         "cost_changed": {"note": f"cost {net}"},
         "not_listed": {"kind": "not listed", **stock},
         "first_observed": {"kind": "new part", **price, **stock, "stock_old": None},
-        "drift_found": {"kind": "edited in the shop"},
+        "drift_found": {"kind": _edit(old, new)},
         "change_held": {"kind": "held", "note": note},
     }
     return known[kind]
+
+
+def _edit(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Return what somebody did in the shop itself."""
+    is_hidden = "unpublished" in visibility_change(old, new)
+    return "unpublished in the shop" if is_hidden else "edited in the shop"
 
 
 def _money(values: Mapping[str, Any], name: str) -> Decimal | None:

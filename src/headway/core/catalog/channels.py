@@ -69,6 +69,17 @@ def scopes_message(domain: str, scopes: tuple[str, ...]) -> str:
     )
 
 
+def visibility_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Return what an event changed in visibility: `published on Online Store`, or nothing."""
+    if "channels" not in new:
+        return ""
+    before, after = old.get("channels") or (), new["channels"] or ()
+    gained = ", ".join(name for name in after if name not in before)
+    lost = ", ".join(name for name in before if name not in after)
+    words = [f"published on {gained}" if gained else "", f"unpublished from {lost}" if lost else ""]
+    return ", ".join(filter(None, words))
+
+
 def channels_message(unknown: list[str], channels: list[str]) -> str:
     """Return what to do where a shop has no such channel."""
     has = ", ".join(sorted(channels)) or "none"
