@@ -10,6 +10,7 @@ from tests.engine.shop_setup import PLACES, Shops, wanted
 from headway.clock import rng
 from headway.operations.callers import OperatorCaller, operator
 from headway.operations.rehearsals import RehearsalReport, rehearsal
+from headway_lab.simulators.shopify.simulator import ShopifySimulator
 
 SELLER = "acme"
 READ = """
@@ -89,9 +90,10 @@ def open_merchant_shop(shops: Shops, count: int, seed: int) -> None:
         take_over(shops, sku, desired, ids=ids if number % 2 else None)
 
 
-def written(shops: Shops) -> Iterator[Written]:
+def written(simulator: ShopifySimulator, domain: str) -> Iterator[Written]:
     """Yield what the shop's own log holds: SKU, field, place, old and new value."""
-    shop, effects = shops.simulator.shop(shops.domain(SELLER)), shops.simulator.effects
+    shop = simulator.shop(domain)
+    effects = [effect for effect in simulator.effects if effect.shop == domain]
     births = {effect.write for effect in effects if effect.kind == "create"}
     for effect in effects:
         if effect.write in births and effect.kind in BIRTH_FACTS:
@@ -113,9 +115,7 @@ def written(shops: Shops) -> Iterator[Written]:
         )
 
 
-def foretold(
-    found: RehearsalReport,
-) -> Iterator[Written]:
+def foretold(found: RehearsalReport) -> Iterator[Written]:
     """Yield what a report says will be written, in the same form."""
     for row in found.items:
         for write in row.writes:

@@ -172,12 +172,14 @@ class StorefrontRole:
     """How a shop is written to; `price_file` is the upload of a bulk price change.
 
     `api_version` gets the settings, and returns the version of its API that requests are made for.
+    `address` gets the settings and a shop's name, and returns where its customers see it.
     """
 
     open: Callable[[ProviderContext, Shop], Any]
     price_file: Callable[[Sequence[PriceWrite]], bytes]
     restore_per_s: float
     api_version: Callable[[Any], str]
+    address: Callable[[Any, str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

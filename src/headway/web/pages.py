@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -19,6 +20,7 @@ from headway.clock import ScaledClock, SystemClock
 from headway.core.access import Need, Principal, Role
 from headway.core.catalog.listings import SellerId
 from headway.errors import StoreError
+from headway.providers.registry import main_storefront
 from headway.web.authentication import AuthenticationGate, Visitor
 from headway.web.formatting import FILTERS, money, number
 from headway.web.live import Draw, Drawing, PanelKey, Snapshot, ViewerRights
@@ -198,6 +200,7 @@ def templates(app: App) -> Environment:
         sections=MENU,
         money=money,
         number=number,
+        shop_address=partial(main_storefront()[1].address, app.settings),
     )
     return pages
 

@@ -5,6 +5,7 @@ The database is created again each time, because the demo's time starts again.
 """
 
 import contextlib
+import math
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -56,6 +57,8 @@ SERVER = {"synchronous_commit": "off"}
 TICK_S = 0.5
 STOP_S = 1.0
 TELL_S = 2.0
+# In a rehearsal a person reads a report, and prices should not change under their eyes.
+SPEED, SLOW = 60, 2
 SPEED_MAX, PRODUCTS_MAX, WORKERS_MAX = 2000, 20_000, 8
 # Settings of workers whose output we read.
 OUTPUT_SETTINGS = {"PYTHONUNBUFFERED": "1", "HEADWAY_LOG_FORMAT": "text"}
@@ -66,11 +69,13 @@ EXAMPLES = """Examples:
 headway demo --speed 300 --products 2000 --port 0
 
 headway demo --workers 3
+
+headway demo --rehearsal --products 60
 """
 SIGN_IN = SignIn(client_id="demo")
 # A merchant's edit is repaired while you watch: within a real minute, or as soon as the shops'
 # points allow.
-DRIFT_CHECK_H, DRIFT_CHECK_PACE = 1.0, 130_000
+DRIFT_CHECK_PACE = 130_000
 
 
 def _known_policy(name: str | None) -> str | None:
@@ -87,8 +92,13 @@ def register(app: typer.Typer) -> None:
 def demo(
     *,
     speed: Annotated[
-        float, typer.Option(min=1, max=SPEED_MAX, help="How many times faster than real time.")
-    ] = 60,
+        float | None,
+        typer.Option(
+            min=1,
+            max=SPEED_MAX,
+            help=f"How many times faster than real time: {SPEED}, or {SLOW} with --rehearsal.",
+        ),
+    ] = None,
     products: Annotated[
         int, typer.Option(min=1, max=PRODUCTS_MAX, help="How many parts the sellers list.")
     ] = 500,
@@ -113,13 +123,21 @@ def demo(
             help="Let so many worker processes do the work, on a Valkey of its own.",
         ),
     ] = 0,
+    rehearsal: Annotated[
+        bool,
+        typer.Option(
+            "--rehearsal", help="Let the shops be in rehearsal, with their merchants' own prices."
+        ),
+    ] = False,
 ) -> None:
     """Run everything in one process, faster than real time.
 
     A simulated supplier and three sellers with shops on Shopify, Etsy and Printify over real HTTP,
     the engine, an embedded database and the page. Ctrl-C ends it and leaves nothing running. With
     --workers it is scaled out on this machine: headway worker processes do the engine's work.
+    With --rehearsal nothing is written to the shops until you start them: headway rehearse acme.
     """
+    speed = speed or (SLOW if rehearsal else SPEED)
     settings = _settings(config.load(), port=port, policy=policy, products=products, speed=speed)
     console = CommandConsole(settings)
     valkey = _valkey(settings) if workers else None
@@ -127,7 +145,6 @@ def demo(
         stack.enter_context(console.log.library_warnings())
         taken = stack.enter_context(listen(settings.web_host, settings.web_port))
         console.say(f"Headway demo, {speed:g} times faster than real time.")
-        console.say("Its simulated shops are started; a real shop waits for: headway rehearse SHOP")
         _keep_private(settings.data_dir.parent)
         server = stack.enter_context(
             EmbeddedServer(settings.data_dir, clock=SystemClock(), settings=SERVER)
@@ -136,7 +153,13 @@ def demo(
             settings = _with_broker(stack, settings, valkey)
         pool = stack.enter_context(_fresh_pool(server, POOL_SIZE + settings.pull_workers))
         clock, demo_world = _past(
-            settings, pool, console, products=products, seed=seed, speed=speed
+            settings,
+            pool,
+            console,
+            products=products,
+            seed=seed,
+            speed=speed,
+            rehearses=rehearsal,
         )
         app = _application(stack, settings, pool, demo_world, clock)
         note = {"database": DATABASE, "page": address(taken)}
@@ -148,7 +171,8 @@ def demo(
         stack.callback(lambda: console.say(demo_world.verdict))
         runner = _play(stack, app, demo_world, seed)
         page = login_link(app, taken)
-        _say_addresses(console, app, page)
+        _say_addresses(console, app, page, speed=speed)
+        _say_rehearsal(console, rehearses=rehearsal)
         processes = _start_workers(stack, app, workers, console)
         if not workers:
             _work(runner, app, speed)
@@ -170,7 +194,7 @@ def _settings(
         "shopify_url": "http://127.0.0.1/{shop}",
         "shopify_client_id": "",
         **ACCOUNT_SETTINGS,
-        "drift_check_h": max(DRIFT_CHECK_H, products * speed / DRIFT_CHECK_PACE),
+        "drift_check_h": max(min(1.0, speed / SPEED), products * speed / DRIFT_CHECK_PACE),
     }
     if port is not None:
         changes["web_port"] = port
@@ -203,12 +227,19 @@ def _past(
     products: int,
     seed: int,
     speed: float,
+    rehearses: bool,
 ) -> tuple[ScaledClock, DemoWorld]:
     """Simulate the past on virtual time; return the clock that continues from there."""
     start = SystemClock().now().replace(second=0, microsecond=0)
     virtual = VirtualClock(start - PAST)
     demo_world = open_world(
-        virtual, settings, products=products, seed=seed, sign_in=SIGN_IN, speed=speed
+        virtual,
+        settings,
+        products=products,
+        seed=seed,
+        sign_in=SIGN_IN,
+        speed=speed,
+        rehearses=rehearses,
     )
     app = build(
         past_settings(settings, products=products),
@@ -255,10 +286,25 @@ def _application(
     return build_fast(stack, settings.model_copy(update=changes), clock, pool)
 
 
-def _say_addresses(console: CommandConsole, app: App, page: str) -> None:
+def _say_addresses(console: CommandConsole, app: App, page: str, *, speed: float) -> None:
     console.say(f"The page: {page}")
     window = app.settings.shopify_url.format(shop=domain_of(SELLERS[0]))
-    console.say(f"What customers of {SELLERS[0]} see, and can buy: {window}/products")
+    console.say(f"The shops as customers see them: {window}/products")
+    minutes = math.ceil(app.settings.drift_check_h * 60 / speed)
+    console.say(
+        "  Buy a part there, or unpublish one by hand: Headway puts it right within"
+        f" {minutes} min (its drift check)."
+    )
+
+
+def _say_rehearsal(console: CommandConsole, *, rehearses: bool) -> None:
+    if rehearses:
+        console.say(
+            "The shops are in rehearsal: Headway reads them and writes nothing."
+            " In another terminal: headway rehearse acme"
+        )
+        return
+    console.say("These shops are started. A real shop waits until you start it: headway rehearse")
 
 
 def _client() -> httpx.Client:

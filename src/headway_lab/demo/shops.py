@@ -1,6 +1,6 @@
 """The demo's shops: what they sell at the start, and what people change in them directly."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -35,17 +35,34 @@ EDITS_EVERY = timedelta(minutes=30)
 PUBLISHES_EVERY = timedelta(minutes=40)
 PUBLISHED_AT_ONCE = 2
 EDITS = (Decimal("0.90"), Decimal("1.15"), Decimal("0.80"))
+# Headway keeps them visible, so that a part that you unpublish by hand comes back.
+CHANNELS = "Online Store"
+# Prices, as factors of Headway's, and other details of merchants who did without Headway so far.
+OWN_FACTORS = (Decimal(1), Decimal("1.08"), Decimal("0.94"), Decimal("2.2"), Decimal("1.03"))
+OWN_DETAILS: Sequence[Mapping[str, object]] = (
+    {"compare_at": Decimal("9999.00")},
+    {"policy": "CONTINUE"},
+    {"tracked": False},
+    {"cost": None},
+    {},
+    {},
+    {},
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoShops:
-    """The simulated shops, what each sells, and the parts that are not in them yet."""
+    """The simulated shops, what each sells, and the parts that are not in them yet.
+
+    If a shop `rehearses`, it is not started, and its merchant has prices of their own.
+    """
 
     shops: ShopifySimulator
     window: ShopWindow
     sold: Sequence[tuple[SellerId, Sku, ShopIds]]
     newcomers: list[tuple[SellerId, Sku]]
     restore_per_s: float
+    rehearses: bool = False
 
     def set_up(self, app: App) -> None:
         """Connect each seller's shop, and import what it sells."""
@@ -54,7 +71,7 @@ class DemoShops:
         vault = open_vault(keys, settings.data_dir)
         for seller in SELLERS:
             limit_key = shop_limit_key(settings.shopify_client_id, domain_of(seller))
-            connect_account(app.pool, seller, domain_of(seller), rehearses=False, now=now)
+            connect_account(app.pool, seller, domain_of(seller), rehearses=self.rehearses, now=now)
             store_tokens(Credentials(app.pool), vault, limit_key, clock=app.clock, access=TOKEN)
         Products(app.pool).take_in(self._rows(), form=settings.shop_sku, policy=app.policy, now=now)
         app.sellers.count_catalogs(now)
@@ -84,6 +101,7 @@ class DemoShops:
                 shopify_product_id=Gid(ids.product),
                 shopify_variant_id=Gid(ids.variant),
                 shopify_inventory_item_id=Gid(ids.item),
+                channels=CHANNELS,
             )
 
 
@@ -147,8 +165,12 @@ def open_shops(
     newcomers: Sequence[Sku],
     seed: int,
     speed: float,
+    rehearses: bool = False,
 ) -> DemoShops:
-    """Open a shop for each seller that sells its share of the parts at the price it should."""
+    """Open a shop for each seller that sells its share of the parts.
+
+    The prices are those that Headway writes; if the shops rehearse, their merchants' own.
+    """
     restored_per_s = restore_per_s(speed)
     setups = [
         ShopSetup(
@@ -166,20 +188,29 @@ def open_shops(
     owners = [SELLERS[index % len(SELLERS)] for index in range(len(sold) + len(newcomers))]
     return DemoShops(
         shops=shops,
-        window=ShopWindow(shops),
+        window=ShopWindow(shops, map(domain_of, SELLERS)),
         sold=[
-            (seller, Sku(part.sku), _put_on_sale(shops, settings, seller, part))
-            for seller, part in zip(owners, sold, strict=False)
+            (
+                seller,
+                Sku(part.sku),
+                _put_on_sale(shops, settings, seller, part, number if rehearses else None),
+            )
+            for number, (seller, part) in enumerate(zip(owners, sold, strict=False))
         ],
         newcomers=list(zip(owners[len(sold) :], newcomers, strict=True)),
         restore_per_s=restored_per_s,
+        rehearses=rehearses,
     )
 
 
 def _put_on_sale(
-    shops: ShopifySimulator, settings: Settings, seller: SellerId, part: SupplierPart
+    shops: ShopifySimulator,
+    settings: Settings,
+    seller: SellerId,
+    part: SupplierPart,
+    number: int | None,
 ) -> ShopIds:
-    """Put a part on sale according to the seller's terms."""
+    """Put a part on sale according to the seller's terms; with a number, as merchants do alone."""
     terms = seller_defaults(settings).terms
     quote = Quote(
         sku=Sku(part.sku),
@@ -193,6 +224,8 @@ def _put_on_sale(
     price = desired.price if isinstance(desired, Desired) else part.list_price
     assert price is not None, "every part of the demo's world has a price"
     cost = desired.cost if isinstance(desired, Desired) else None
-    return shops.seed_product(
-        domain_of(seller), part.sku, price=price, cost=cost, quantities=observed.quantities
-    )
+    details: dict[str, object] = {"price": price, "cost": cost, "quantities": observed.quantities}
+    if number is not None:
+        own = (price * OWN_FACTORS[number % len(OWN_FACTORS)]).quantize(CENT)
+        details |= {"price": own, **OWN_DETAILS[number % len(OWN_DETAILS)]}
+    return shops.seed_product(domain_of(seller), part.sku, **details)

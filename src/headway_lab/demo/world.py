@@ -145,6 +145,7 @@ def open_world(
     seed: int,
     sign_in: SignIn,
     speed: float,
+    rehearses: bool = False,
 ) -> DemoWorld:
     """Draw the world, and put its supplier and its shops on the clock of the past."""
     slow = seeded_world(products=products + NEWCOMERS, days=DAYS * BUSY, seed=seed)
@@ -179,6 +180,7 @@ def open_world(
         newcomers=skus[products:],
         seed=seed,
         speed=speed,
+        rehearses=rehearses,
     )
     market = open_marketplace(switching_clock, demo_shops, seed=seed)
     return DemoWorld(

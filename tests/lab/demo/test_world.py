@@ -1,5 +1,6 @@
 """The demo's world in virtual time: its simulated past, and the people in its shops."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -11,6 +12,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
 from tests.conftest import START, fresh_database
+from tests.engine.rehearsal_setup import foretold, written
 
 from headway.app import App, build
 from headway.app.rules import LEASE_MARGIN
@@ -18,9 +20,13 @@ from headway.cli.speed import at_speed, dispatch_at_speed
 from headway.config import Settings
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import SellerId, Sku, Wait
+from headway.core.catalog.rehearsal import RehearsedOutcome
 from headway.engine.dispatch import DispatchRule
+from headway.operations.callers import operator
+from headway.operations.rehearsals import StartBody, rehearsal, start
 from headway.operations.status import look
 from headway.providers.registry import platform_role
+from headway.runners.embedded import Step
 from headway.store.pool import open_pool
 from headway.store.server.embedded import EmbeddedServer
 from headway_lab.demo.accounts import ACCOUNT_SETTINGS, ETSY_DAY, TIERS, platform_transport
@@ -46,6 +52,13 @@ SECRETS = {
     ETSY: "etsy_webhook_secret",
     PRINTIFY: "printify_webhook_secret",
 }
+OUTCOMES = {
+    RehearsedOutcome.WRITE,
+    RehearsedOutcome.CREATE,
+    RehearsedOutcome.SAME,
+    RehearsedOutcome.HELD,
+}
+FIELDS = {"create", "price", "cost", "stock", "publish"}
 STATES = """
 SELECT user_id, sku, desired, applied, proposed ->> 'price' FROM listing_state
 WHERE applied IS NOT NULL
@@ -63,14 +76,24 @@ class DemoRun:
         with self.app.pool.connection() as connection:
             return connection.execute(sql).fetchall()
 
+    def step(self, step: Step, span: timedelta) -> None:
+        """Do steps of the engine for a time."""
+        until = self.clock.now() + span
+        while self.clock.now() < until:
+            result = step()
+            if isinstance(result, Wait):
+                self.clock.sleep(max(0.0, (result.until - self.clock.now()).total_seconds()))
+
     def shown(self, seller: SellerId, sku: Sku) -> ShopScreen:
         view = self.demo_world.demo_shops.shops.shown(domain_of(seller), sku)
         assert view is not None
         return view
 
 
-def simulated_past(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> DemoRun:
-    """Open the world and simulate its past."""
+def opened(
+    pool: ConnectionPool, clock: VirtualClock, folder: Path, *, rehearses: bool = False
+) -> DemoRun:
+    """Open the world, which has no past yet."""
     settings = Settings(
         data_dir=folder,
         boeing_url="http://supplier.test",
@@ -81,7 +104,15 @@ def simulated_past(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> D
         shopify_url="http://shop.test/{shop}",
         drift_check_h=1,
     ).model_copy(update=ACCOUNT_SETTINGS)
-    demo_world = open_world(clock, settings, products=PRODUCTS, seed=1, sign_in=SIGN_IN, speed=60)
+    demo_world = open_world(
+        clock,
+        settings,
+        products=PRODUCTS,
+        seed=1,
+        sign_in=SIGN_IN,
+        speed=60,
+        rehearses=rehearses,
+    )
     app = build(
         past_settings(settings, products=PRODUCTS),
         clock,
@@ -90,9 +121,14 @@ def simulated_past(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> D
         shop_transport=SimTransport(demo_world.demo_shops.shops.handle, clock),
         platform_transport=platform_transport(demo_world.market, clock, seed=1),
     )
-    shares: list[float] = []
-    simulate_past(demo_world, clock, app, progress=shares.append)
-    return DemoRun(app=app, demo_world=demo_world, clock=clock, shares=shares)
+    return DemoRun(app=app, demo_world=demo_world, clock=clock, shares=[])
+
+
+def simulated_past(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> DemoRun:
+    """Open the world and simulate its past."""
+    demo_run = opened(pool, clock, folder)
+    simulate_past(demo_run.demo_world, clock, demo_run.app, progress=demo_run.shares.append)
+    return demo_run
 
 
 @pytest.fixture(scope="module")
@@ -176,14 +212,33 @@ def test_edits_of_people_in_the_shops_are_noticed_and_repaired(demo_run: DemoRun
     ), "customers bought"
     staged = demo_run.rows("SELECT count(*) FROM product_staging")[0][0]
     assert staged == NEWCOMERS - len(demo_shops.newcomers) > PUBLISHED_BEFORE
-    until += timedelta(hours=2)
-    while demo_run.clock.now() < until:
-        result = push.step()
-        if isinstance(result, Wait):
-            demo_run.clock.sleep(max(0.0, (result.until - demo_run.clock.now()).total_seconds()))
+    demo_run.step(push.step, timedelta(hours=2))
     assert demo_run.rows("SELECT FROM sync_audit_log WHERE event_type = 'drift_found'")
     for user_id, sku, desired, _, _ in demo_run.rows(STATES):
         assert demo_run.shown(user_id, sku).price == Decimal(desired["price"])
+
+
+def test_in_the_demos_rehearsal_the_report_is_what_is_written_then_listing_by_listing(
+    pool: ConnectionPool, tmp_path: Path
+) -> None:
+    demo_run = opened(pool, VirtualClock(START), tmp_path, rehearses=True)
+    demo_shops, app = demo_run.demo_world.demo_shops, demo_run.app
+    caller, shops = operator(app, "ann"), demo_shops.shops
+    demo_shops.set_up(app)
+    demo_shops.publish(app, PUBLISHED_BEFORE)
+    demo_run.step(app.fetch("test").step, timedelta(hours=2))
+    demo_run.step(app.push("test").step, timedelta(minutes=5))
+    assert shops.effects == []
+    reports = [rehearsal(caller, seller, limit=PRODUCTS) for seller in SELLERS]
+    for report in reports:
+        assert report.blocks == ()
+        start(caller, report.seller, StartBody(version=report.version, reason="checked"))
+    demo_run.step(app.push("test").step, timedelta(minutes=5))
+    for report in reports:
+        assert Counter(written(shops, report.shop)) == Counter(foretold(report))
+    assert {row.outcome for report in reports for row in report.items} == OUTCOMES
+    assert {field for report in reports for field in report.summary.fields} == FIELDS
+    assert shops.double_writes() == []
 
 
 def test_at_speed_real_work_gets_real_time(past: DemoRun) -> None:

@@ -82,6 +82,10 @@ def _api_version(settings: ShopifySettings) -> str:
     return settings.shopify_api_version
 
 
+def _address(settings: ShopifySettings, shop: str) -> str:
+    return settings.shopify_url.format(shop=shop)
+
+
 def _storefront(context: ProviderContext, shop: Shop) -> ShopifyStorefront:
     settings: ShopifySettings = context.settings
     return ShopifyStorefront(
@@ -162,6 +166,7 @@ SHOPIFY = Provider(
         price_file=price_lines,
         restore_per_s=POINTS_PER_S,
         api_version=_api_version,
+        address=_address,
     ),
     platform=PlatformRole(
         open=_platform,

@@ -48,8 +48,7 @@ def test_an_active_product_made_by_the_api_is_for_sale_nowhere_until_published(s
 def test_buying_lowers_the_stock_until_it_is_sold_out(shop: Any) -> None:
     window, product = ShopWindow(shop.simulator), make(shop)
     shop.do(PUBLISH, id=product, input=online(shop))
-    page = window.handle("POST", f"/{shop.domain}/buy", {}, b"sku=WF1")
-    assert b"Bought one WF1" in page.body
+    assert "You bought one WF1" in press(window, shop.domain, "buy", b"sku=WF1")
     assert shop.simulator.shown(shop.domain, "WF1").quantities["Dallas"] == 0
     with pytest.raises(NotOnSaleError, match="sold out"):
         window.buy(shop.domain, "WF1")
@@ -99,11 +98,38 @@ def test_without_its_scope_an_app_neither_sees_nor_changes_channels(open_shop: A
         assert not any((answer.get("data") or {}).values())
 
 
-def test_the_merchants_button_takes_a_product_off_the_page(shop: Any) -> None:
+def page_of(window: ShopWindow, domain: str) -> str:
+    return window.handle("GET", f"/{domain}/products", {}, b"").body.decode()
+
+
+def press(window: ShopWindow, domain: str, action: str, body: bytes) -> str:
+    """Press a button; return the page that the browser is sent to."""
+    reply = window.handle("POST", f"/{domain}/{action}", {}, body)
+    assert (reply.status, reply.headers["Location"]) == (303, f"/{domain}/products")
+    return page_of(window, domain)
+
+
+def test_the_merchants_button_takes_a_product_off_sale_and_the_page_says_so(shop: Any) -> None:
     shop.simulator.seed_product(shop.domain, "WF<1>", quantities={"Dallas": 1})
     window = ShopWindow(shop.simulator)
-    page = window.handle("GET", f"/{shop.domain}/products", {}, b"").body
-    assert b"WF&lt;1&gt;" in page
-    page = window.handle("POST", f"/{shop.domain}/unpublish", {}, b"sku=WF%3C1%3E").body
-    assert b"took WF&lt;1&gt; off" in page
+    page = page_of(window, shop.domain)
+    assert "WF&lt;1&gt;" in page
+    assert "Not for sale" not in page
+    page = press(window, shop.domain, "unpublish", b"sku=WF%3C1%3E")
+    assert "You unpublished WF&lt;1&gt;" in page
+    assert "Not for sale: 1" in page
     assert window.on_sale(shop.domain) == []
+
+
+def test_reloading_the_page_after_a_purchase_buys_nothing(shop: Any) -> None:
+    shop.simulator.seed_product(shop.domain, "WF1", quantities={"Dallas": 2})
+    window = ShopWindow(shop.simulator)
+    assert "1 in stock" in press(window, shop.domain, "buy", b"sku=WF1")
+    assert "1 in stock" in page_of(window, shop.domain)
+
+
+def test_an_unknown_shop_or_part_is_an_answer_and_no_crash(shop: Any) -> None:
+    window = ShopWindow(shop.simulator)
+    assert window.handle("GET", "/nobody.example/products", {}, b"").status == 404
+    assert "has no product with the SKU" in press(window, shop.domain, "unpublish", b"sku=X")
+    assert window.handle("GET", f"/{shop.domain}", {}, b"").headers["Location"].endswith("products")
