@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from tests.browser.conftest import BrowserPages, playwright
-from tests.browser.site import ACME, LiveSite, domain_of
+from tests.browser.site import ACME, NORTHWIND, LiveSite, domain_of
 
 from headway.core.access import Role
 from headway.core.catalog.listings import Wait
@@ -79,4 +79,26 @@ def test_a_reader_sees_the_report_and_no_button(pages: BrowserPages, live_site: 
     page = pages.log_in(Role.READER, ACME)
     page.goto(f"{live_site.url}rehearsal?shop={ACME}")
     expect(page.locator("#every tbody tr")).not_to_have_count(0)
+    expect(page.get_by_role("button", name="Looks right, start")).to_have_count(0)
+
+
+def test_two_clicks_start_a_shop_once(page: Any, live_site: LiveSite) -> None:
+    put_into_rehearsal(live_site)
+    page.goto(f"{live_site.url}rehearsal?shop={ACME}")
+    page.get_by_role("button", name="Looks right, start").click()
+    page.locator("#ask-yes").dblclick()
+    expect(page.locator("#rehearsal-progress")).to_contain_text("Started")
+    started = "SELECT actor FROM sync_audit_log WHERE event_type = 'shop_started'"
+    assert len(live_site.execute(started)) == 1
+
+
+def test_a_seller_sees_the_rehearsal_of_their_own_shop_alone(
+    pages: BrowserPages, live_site: LiveSite
+) -> None:
+    put_into_rehearsal(live_site)
+    page = pages.log_in(Role.SELLER, NORTHWIND)
+    expect(page.locator(".banner")).to_have_count(0)
+    page.goto(f"{live_site.url}rehearsal?shop={ACME}")
+    expect(page.get_by_text("There is no such rehearsal")).to_be_visible()
+    expect(page.get_by_text(domain_of(ACME))).to_have_count(0)
     expect(page.get_by_role("button", name="Looks right, start")).to_have_count(0)

@@ -78,7 +78,7 @@ COMMANDS = {
     "shops": ("headway.cli.shops", "Show every seller's shop, and what waits to get there."),
     "rehearse": (
         "headway.cli.rehearsals",
-        "Show what would be written to a shop, before anything is, and start it.",
+        "Show what Headway would write to a shop, and start the shop.",
     ),
     "removals": (
         "headway.cli.removals",

@@ -50,12 +50,12 @@ ORDER = [
 MEANINGS = {
     RehearsedOutcome.WRITE: "would be changed",
     RehearsedOutcome.CREATE: "would be created",
-    RehearsedOutcome.SAME: "show already what they should",
-    RehearsedOutcome.HELD: "keep their price until somebody decides",
+    RehearsedOutcome.SAME: "already correct",
+    RehearsedOutcome.HELD: "keep their price until you approve or reject it",
     RehearsedOutcome.UNMATCHED: "cannot be written",
-    RehearsedOutcome.READING: "are being read in the shop",
-    RehearsedOutcome.UNREAD: "were not read at the supplier yet",
-    RehearsedOutcome.FAILING: "have no usable quote of the supplier",
+    RehearsedOutcome.READING: "are still being read in the shop",
+    RehearsedOutcome.UNREAD: "not yet read at the supplier",
+    RehearsedOutcome.FAILING: "have no usable quote from the supplier",
     RehearsedOutcome.OFF: "are paused or switched off",
 }
 
@@ -74,17 +74,17 @@ def rehearse(
     ] = None,
     reason: Annotated[str, typer.Option(help="Why it is started, for the record.")] = "",
     read: Annotated[
-        bool, typer.Option(help="Read the shop again first; else the report is of the last read.")
+        bool, typer.Option(help="Read the shop again first, or report what was read last.")
     ] = True,
     every: Annotated[bool, typer.Option("--all", help="Show every listing.")] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what would be written to a shop, before anything is, and start it.
+    """Show what Headway would write to a shop, and start the shop.
 
-    Without --start nothing is written. A new shop is in rehearsal: it is read, and not written
-    before somebody starts it with the version of the report. If what would be written has changed
-    since, the start is refused.
+    A new shop is in rehearsal: Headway reads it and writes nothing until you start it with the
+    version of a report. If the writes have changed since that report, the start is refused.
+    Without --start this command never writes.
     """
     with open_target(server) as target:
         if start is not None:
@@ -174,7 +174,7 @@ def _print_report(report: RehearsalReport, *, every: bool) -> None:
 def _print_next(report: RehearsalReport) -> None:
     """Say what the reader can do now."""
     if not report.is_in_rehearsal:
-        say("the shop was started: what is to be written is on its way")
+        say("the shop is started: Headway writes these changes now")
         return
     for block in report.blocks:
         say(f"cannot be started yet: {block}")

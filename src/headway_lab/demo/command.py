@@ -84,6 +84,42 @@ def _known_policy(name: str | None) -> str | None:
     return name
 
 
+Speed = Annotated[
+    float | None,
+    typer.Option(
+        min=1,
+        max=SPEED_MAX,
+        help=f"How many times faster than real time: {SPEED}, or {SLOW} with --rehearsal.",
+    ),
+]
+Products = Annotated[
+    int, typer.Option(min=1, max=PRODUCTS_MAX, help="How many parts the sellers list.")
+]
+Port = Annotated[
+    int | None, typer.Option(min=0, max=65535, help="Port of the page; 0 takes a free one.")
+]
+PolicyName = Annotated[
+    str | None,
+    typer.Option(
+        callback=_known_policy, help="When a part is due; by default the policy of the settings."
+    ),
+]
+Workers = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        max=WORKERS_MAX,
+        help="Let so many worker processes do the work, on a Valkey of its own.",
+    ),
+]
+Rehearsal = Annotated[
+    bool,
+    typer.Option(
+        "--rehearsal", help="Let the shops be in rehearsal, with their merchants' own prices."
+    ),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("demo", epilog=EXAMPLES)(demo)
@@ -91,44 +127,15 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     *,
-    speed: Annotated[
-        float | None,
-        typer.Option(
-            min=1,
-            max=SPEED_MAX,
-            help=f"How many times faster than real time: {SPEED}, or {SLOW} with --rehearsal.",
-        ),
-    ] = None,
-    products: Annotated[
-        int, typer.Option(min=1, max=PRODUCTS_MAX, help="How many parts the sellers list.")
-    ] = 500,
-    port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port of the page; 0 takes a free one.")
-    ] = None,
+    speed: Speed = None,
+    products: Products = 500,
+    port: Port = None,
     seed: Annotated[
         int, typer.Option(help="Which world to draw; the same seed, the same world.")
     ] = 1,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            callback=_known_policy,
-            help="When a part is due; by default the policy of the settings.",
-        ),
-    ] = None,
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=WORKERS_MAX,
-            help="Let so many worker processes do the work, on a Valkey of its own.",
-        ),
-    ] = 0,
-    rehearsal: Annotated[
-        bool,
-        typer.Option(
-            "--rehearsal", help="Let the shops be in rehearsal, with their merchants' own prices."
-        ),
-    ] = False,
+    policy: PolicyName = None,
+    workers: Workers = 0,
+    rehearsal: Rehearsal = False,
 ) -> None:
     """Run everything in one process, faster than real time.
 
@@ -171,8 +178,8 @@ def demo(
         stack.callback(lambda: console.say(demo_world.verdict))
         runner = _play(stack, app, demo_world, seed)
         page = login_link(app, taken)
-        _say_addresses(console, app, page, speed=speed)
-        _say_rehearsal(console, rehearses=rehearsal)
+        _say_addresses(console, app, page)
+        _say_what_to_try(console, app, speed=speed, rehearses=rehearsal)
         processes = _start_workers(stack, app, workers, console)
         if not workers:
             _work(runner, app, speed)
@@ -286,25 +293,25 @@ def _application(
     return build_fast(stack, settings.model_copy(update=changes), clock, pool)
 
 
-def _say_addresses(console: CommandConsole, app: App, page: str, *, speed: float) -> None:
+def _say_addresses(console: CommandConsole, app: App, page: str) -> None:
     console.say(f"The page: {page}")
     window = app.settings.shopify_url.format(shop=domain_of(SELLERS[0]))
     console.say(f"The shops as customers see them: {window}/products")
-    minutes = math.ceil(app.settings.drift_check_h * 60 / speed)
-    console.say(
-        "  Buy a part there, or unpublish one by hand: Headway puts it right within"
-        f" {minutes} min (its drift check)."
-    )
 
 
-def _say_rehearsal(console: CommandConsole, *, rehearses: bool) -> None:
+def _say_what_to_try(console: CommandConsole, app: App, *, speed: float, rehearses: bool) -> None:
     if rehearses:
         console.say(
             "The shops are in rehearsal: Headway reads them and writes nothing."
-            " In another terminal: headway rehearse acme"
+            f" In another terminal: headway rehearse {SELLERS[0]}"
         )
         return
-    console.say("These shops are started. A real shop waits until you start it: headway rehearse")
+    minutes = math.ceil(app.settings.drift_check_h * 60 / speed)
+    console.say(
+        "  Buy a part there, or unpublish one by hand: Headway's drift check puts it right"
+        f" within {minutes} min."
+    )
+    console.say("These shops are started. A real shop waits for you: headway rehearse SHOP")
 
 
 def _client() -> httpx.Client:
