@@ -10,6 +10,7 @@ from tests.engine.shop_setup import PLACES, Shops, wanted
 from headway.clock import rng
 from headway.operations.callers import OperatorCaller, operator
 from headway.operations.rehearsals import RehearsalReport, rehearsal
+from headway_lab.simulators.shopify.shop import ShopVariant, SimulatedShop
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 
 SELLER = "acme"
@@ -113,6 +114,21 @@ def written(simulator: ShopifySimulator, domain: str) -> Iterator[Written]:
             None if effect.write in births else _text(effect.kind, effect.old),
             None if is_new else _text(effect.kind, effect.new),
         )
+        if is_new:
+            for name, value in carried(shop, shop.variants[variant]).items():
+                yield shop.variants[variant].sku, name, None, None, value
+
+
+def carried(shop: SimulatedShop, variant: ShopVariant) -> dict[str, str]:
+    """Return what a product carries besides price and stock; the log has no entry for it."""
+    weight, unit = variant.weight or ("", "")
+    facts = {
+        "weight": f"{weight} {unit.lower()}".strip(),
+        "origin": variant.origin,
+        "tariff_code": variant.tariff_code,
+        "tags": ", ".join(shop.products[variant.product].tags),
+    }
+    return {name: value for name, value in facts.items() if value}
 
 
 def foretold(found: RehearsalReport) -> Iterator[Written]:

@@ -58,7 +58,8 @@ OUTCOMES = {
     RehearsedOutcome.SAME,
     RehearsedOutcome.HELD,
 }
-FIELDS = {"create", "price", "cost", "stock", "publish"}
+CARRIED = {"weight", "origin", "tariff_code", "tags"}
+FIELDS = {"create", "price", "cost", "stock", "publish"} | CARRIED
 STATES = """
 SELECT user_id, sku, desired, applied, proposed ->> 'price' FROM listing_state
 WHERE applied IS NOT NULL
