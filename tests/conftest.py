@@ -39,6 +39,7 @@ LONG = (
     "scale/test_hard_days.py",
     "lab/demo/test_command.py",
     "lab/demo/test_world.py",
+    "cli/test_first_shop.py",
     "engine/test_bulk_faults.py",
     "laws/test_policy_days.py",
     "browser/test_acting.py",
