@@ -68,7 +68,7 @@ BAD: dict[str, list[Any]] = {
     ],
     "line_items": [
         replace(ORDER, external_id="x", line_items=(LINE, replace(LINE, external_id=LONG))),
-        replace(ORDER, external_id="x", line_items=(replace(LINE, price=NONE),)),
+        replace(ORDER, external_id="x", line_items=(replace(LINE, currency=NONE),)),
         replace(ORDER, external_id="x", line_items=(replace(LINE, quantity=2**40),)),
     ],
     "shipments": [
