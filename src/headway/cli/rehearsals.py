@@ -135,7 +135,7 @@ def _reader(target: Target, seller: SellerId) -> Callable[[], None]:
 
 
 def _whole(client: Client, shop: str) -> RehearsalReport:
-    """Return a report with all its listings; made anew if they changed between two pages."""
+    """Return a report with all its listings; made again if they changed between two pages."""
     while True:
         report = client.call(rehearsals.rehearsal, shop, limit=PAGE_MAX)
         rows, page = [*report.items], report

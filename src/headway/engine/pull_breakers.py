@@ -15,7 +15,7 @@ from headway.engine.ports import BreakersPort
 from headway.errors import HeadwayError, PermanentError
 
 OUTAGE_MAX = timedelta(hours=24)
-# How many minutes an account lets others go first that are to find out whether an outage is over.
+# How many minutes an account lets others go first that are to find out whether an outage has ended.
 TURNS_MAX = 15
 
 

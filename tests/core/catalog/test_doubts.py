@@ -85,7 +85,7 @@ def test_an_approved_doubt_is_not_held_again_and_a_second_one_is() -> None:
     assert (again.desired["price"], again.desired["quantities"]["Miami"]) == ("72.00", 9)
     other = (Doubt(kind="stock", reason="another"),)
     assert read(observed(doubts=other), desired=approved).held_reason == "another"
-    assert "doubts" not in (read(observed(), desired=approved).desired or {}), "it is over"
+    assert "doubts" not in (read(observed(), desired=approved).desired or {}), "the doubt has ended"
 
 
 def test_a_rejected_doubt_leaves_the_price_and_believes_no_more_stock() -> None:
