@@ -30,9 +30,9 @@ run: .venv/.ok  ## start the demo: supplier, engine, dashboard; a day in 24 minu
 run-scale: .venv/.ok  ## start the same demo scaled out: three worker processes on a Valkey
 	@exec $(BIN)/headway demo --workers 3
 
-test: .venv/.ok .venv/.ok-browser  ## run all tests, in six processes, those that need a browser, pgbouncer or Prometheus too if they can be had
+test: .venv/.ok .venv/.ok-browser  ## run all tests, in four processes, those that need a browser, pgbouncer or Prometheus too if they can be had
 	@$(BIN)/python -m tests.programs
-	@$(BIN)/python -m pytest -m "not campaign" -n 6 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -m "not campaign" -n 4 --dist loadfile --no-loadscope-reorder
 
 check: .venv/.ok  ## format, lint, types, import contracts, tidy rules
 	@$(BIN)/ruff format --check .

@@ -12,6 +12,8 @@ from headway.store.pause_sql import ALL_PAUSED, is_seller_paused
 
 # A part that may be written, or a job that may run, waits no longer than this for others.
 WAIT_MAX = timedelta(hours=2)
+# A part that failed fewer times has met a passing fault, and keeps nobody waiting.
+FAILURES_MIN = 3
 # Of fewer accounts one may well use half of a day, and all may be disconnected for good reasons.
 SHARERS_MIN, DISCONNECTED_MIN = 3, 5
 AT_ONCE = timedelta(minutes=30)
@@ -25,7 +27,7 @@ FROM listing_state AS state
 CROSS JOIN LATERAL (
   SELECT sku, push_error FROM listing_state AS failing
   WHERE failing.user_id = state.user_id AND failing.push_at IS NOT NULL
-    AND failing.push_failures > 0
+    AND failing.push_failures >= %(failures_min)s
   ORDER BY push_failures DESC, sku LIMIT 1) AS culprit
 WHERE state.push_at < %(late)s AND state.push_failures = 0
   AND EXISTS (SELECT FROM connected_accounts AS account
@@ -86,7 +88,8 @@ class BlastRadiusChecks(FindingQueries):
 
     def held_up(self, now: datetime) -> Findings:
         """Find parts that wait to be written beside one that their shop does not take."""
-        return self._findings(HELD_UP, {"late": now - WAIT_MAX, "now": now})
+        values = {"late": now - WAIT_MAX, "now": now, "failures_min": FAILURES_MIN}
+        return self._findings(HELD_UP, values)
 
     def crowded_out(self, now: datetime, platforms: Collection[PlatformName]) -> Findings:
         """Find jobs that wait while one account uses most of a day that `platforms` share."""
