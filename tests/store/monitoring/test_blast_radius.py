@@ -10,7 +10,7 @@ from tests.store.accounts.lane import Lane
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.timetable.policies import by_name
 from headway.store.catalog.listings import Listings
-from headway.store.monitoring.blast_radius import BlastRadiusChecks
+from headway.store.monitoring.blast_radius import CALLS_MIN, BlastRadiusChecks
 from headway_lab.platforms import ETSY
 from headway_lab.virtual_clock import VirtualClock
 
@@ -29,6 +29,15 @@ INSERT INTO sync_jobs (user_id, account_id, platform, job_type, kind, status, sc
 SELECT user_id, id, platform, 'incremental', 'orders', 'queued', 20, %(due_at)s, %(calls)s, %(now)s
 FROM connected_accounts WHERE user_id = %(seller)s
 """
+LIMITER = """
+INSERT INTO limiter (limit_key, rules, state, lineage, updated_at)
+VALUES (%(key)s, '{}', '{}', '', %(at)s) ON CONFLICT DO NOTHING
+"""
+CALLS = """
+INSERT INTO call_ledger (permit_id, limit_key, owner, purpose, cost, status, begun_at, lease_until)
+SELECT gen_random_uuid(), %(key)s, 'worker', 'push', 1, 'sent', %(at)s, %(at)s
+FROM generate_series(1, %(count)s)
+"""
 
 
 class Rows:
@@ -43,6 +52,11 @@ class Rows:
 
     def account(self, seller: str, status: str = "connected", hours_ago: float = 0) -> None:
         self.run(ACCOUNT, seller, f"shop-{seller}", status, self.now - hours_ago * HOUR)
+
+    def calls(self, seller: str, count: int, *, hours_ago: float) -> None:
+        named = {"key": f"app:shop-{seller}", "at": self.now - hours_ago * HOUR, "count": count}
+        self.run(LIMITER, **named)
+        self.run(CALLS, **named)
 
     def job(self, seller: str, *, due_h_ago: float, calls: float) -> None:
         self.account(seller)
@@ -66,9 +80,11 @@ def test_a_part_that_waits_beside_one_that_its_shop_refuses_is_found(
     rows.account("acme")
     rows.run(STATE, "GOOD", rows.now - 3 * HOUR, 0, None)
     assert laws.held_up(rows.now).count == 0, "nothing fails there"
-    rows.run(STATE, "BAD", rows.now + HOUR, 2, "HTTP 500")
-    assert laws.held_up(rows.now).count == 0, "two failures are a passing fault"
-    rows.run("UPDATE listing_state SET push_failures = 4 WHERE sku = 'BAD'")
+    rows.run(STATE, "BAD", rows.now + HOUR, 1, "HTTP 500")
+    rows.calls("acme", CALLS_MIN, hours_ago=4)
+    rows.calls("acme", CALLS_MIN - 1, hours_ago=1)
+    assert laws.held_up(rows.now).count == 0, "the shop was hardly called since it waits"
+    rows.calls("acme", 1, hours_ago=1)
     (example,) = laws.held_up(rows.now).examples
     assert example.startswith("GOOD of acme: is to be written since ")
     assert example.endswith("BAD fails in the same shop (HTTP 500)")

@@ -12,8 +12,9 @@ from headway.store.pause_sql import ALL_PAUSED, is_seller_paused
 
 # A part that may be written, or a job that may run, waits no longer than this for others.
 WAIT_MAX = timedelta(hours=2)
-# A part that failed fewer times has met a passing fault, and keeps nobody waiting.
-FAILURES_MIN = 3
+# A shop is written oldest change first: after so many calls nothing older is left, unless a part
+# that fails takes the calls. With fewer calls the workers are late, for whatever reason.
+CALLS_MIN = 10
 # Of fewer accounts one may well use half of a day, and all may be disconnected for good reasons.
 SHARERS_MIN, DISCONNECTED_MIN = 3, 5
 AT_ONCE = timedelta(minutes=30)
@@ -27,7 +28,7 @@ FROM listing_state AS state
 CROSS JOIN LATERAL (
   SELECT sku, push_error FROM listing_state AS failing
   WHERE failing.user_id = state.user_id AND failing.push_at IS NOT NULL
-    AND failing.push_failures >= %(failures_min)s
+    AND failing.push_failures > 0
   ORDER BY push_failures DESC, sku LIMIT 1) AS culprit
 WHERE state.push_at < %(late)s AND state.push_failures = 0
   AND EXISTS (SELECT FROM connected_accounts AS account
@@ -39,6 +40,12 @@ WHERE state.push_at < %(late)s AND state.push_failures = 0
   AND NOT EXISTS (SELECT FROM product_sync_schedule AS row
     WHERE row.user_id = state.user_id AND row.sku = state.sku AND row.is_paused)
   AND NOT {ALL_PAUSED} AND NOT {is_seller_paused("state")}
+  AND %(calls_min)s <= (SELECT count(*) FROM (
+    SELECT FROM connected_accounts AS account
+    JOIN limiter ON regexp_replace(limiter.limit_key, '^.*:', '') = account.shop
+    JOIN call_ledger AS call ON call.limit_key = limiter.limit_key
+    WHERE account.user_id = state.user_id AND call.begun_at > state.push_at
+      AND call.purpose = 'push' AND call.status = 'sent' LIMIT %(calls_min)s) AS calls)
 ORDER BY state.push_at, state.user_id, state.sku
 """
 # Jobs that wait while one other account has used most of the day that all accounts share.
@@ -88,7 +95,7 @@ class BlastRadiusChecks(FindingQueries):
 
     def held_up(self, now: datetime) -> Findings:
         """Find parts that wait to be written beside one that their shop does not take."""
-        values = {"late": now - WAIT_MAX, "now": now, "failures_min": FAILURES_MIN}
+        values = {"late": now - WAIT_MAX, "now": now, "calls_min": CALLS_MIN}
         return self._findings(HELD_UP, values)
 
     def crowded_out(self, now: datetime, platforms: Collection[PlatformName]) -> Findings:
