@@ -86,13 +86,34 @@ def test_approving_all_needs_a_reason_and_can_be_cancelled(page: Any, live_site:
     expect(page.locator("#ask")).to_be_hidden()
     expect(rows).to_have_count(2)
     page.get_by_role("button", name="Approve all").click()
-    page.get_by_label("Why").fill("the supplier confirmed it")
+    page.get_by_label("Reason").fill("the supplier confirmed it")
     page.locator("#ask-yes").click()
     expect(rows).to_have_count(0)
     actors = live_site.execute(
         "SELECT actor FROM sync_audit_log WHERE event_type LIKE '%%approved%%'"
     )
     assert actors == [("operator",), ("operator",)]
+
+
+def test_the_second_click_of_a_double_click_does_nothing_beneath_the_dialog(
+    page: Any, live_site: LiveSite
+) -> None:
+    page.goto(f"{live_site.url}changes")
+    page.get_by_role("button", name="Approve all").click()
+    page.get_by_label("Reason").fill("the supplier confirmed it")
+    page.evaluate(
+        """() => {
+            const link = document.createElement("a");
+            Object.assign(link, { id: "beneath", href: "/trouble" });
+            Object.assign(link.style, { position: "fixed", inset: "0", zIndex: "9" });
+            document.body.append(link);
+        }"""
+    )
+    page.locator("#ask-yes").dblclick()
+    expect(page.locator("table.held tbody tr")).to_have_count(0)
+    assert page.url.endswith("/changes")
+    page.locator("#beneath").click()
+    page.wait_for_url("**/trouble")
 
 
 def wait_minutes(page: Any, count: int) -> None:
@@ -114,7 +135,7 @@ def test_a_pause_of_everything_is_shown_everywhere_and_stops_calls(
 ) -> None:
     live_site.run()
     page.locator("#pause-button").click()
-    page.get_by_label("Why").fill("the price list is wrong")
+    page.get_by_label("Reason").fill("the price list is wrong")
     page.locator("#ask-yes").click()
     banner = page.locator("#banners .banner.warn")
     expect(banner).to_contain_text("Paused: everything")
@@ -209,7 +230,7 @@ def test_a_failed_action_shows_an_error_and_can_be_repeated(
             ),
         )
     row.get_by_role("button", name="Approve").click()
-    message = "the server does not answer" if how == "gone" else "The shop is closed"
+    message = "the server is not responding" if how == "gone" else "The shop is closed"
     expect(page.get_by_role("alert").filter(has_text="Not done")).to_contain_text(
         message, ignore_case=True
     )

@@ -99,12 +99,12 @@ def test_the_focus_stays_when_the_panel_is_redrawn(page: Any, live_site: LiveSit
 def test_text_in_a_dialog_survives_a_redraw_of_the_panel(page: Any, live_site: LiveSite) -> None:
     live_site.run()
     page.locator("#pause-button").click()
-    page.get_by_label("Why").fill("half a sen")
+    page.get_by_label("Reason").fill("half a sen")
     page.evaluate("window.drawn = 0")
     page.evaluate("addEventListener('htmx:sse:after:message', () => { window.drawn += 1; }, true)")
     page.wait_for_function("() => window.drawn >= 5")
-    expect(page.get_by_label("Why")).to_have_value("half a sen")
-    expect(page.get_by_label("Why")).to_be_focused()
+    expect(page.get_by_label("Reason")).to_have_value("half a sen")
+    expect(page.get_by_label("Reason")).to_be_focused()
 
 
 WIDE = """() => {

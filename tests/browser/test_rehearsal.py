@@ -99,6 +99,6 @@ def test_a_seller_sees_the_rehearsal_of_their_own_shop_alone(
     page = pages.log_in(Role.SELLER, NORTHWIND)
     expect(page.locator(".banner")).to_have_count(0)
     page.goto(f"{live_site.url}rehearsal?shop={ACME}")
-    expect(page.get_by_text("There is no such rehearsal")).to_be_visible()
+    expect(page.get_by_text("Rehearsal not found")).to_be_visible()
     expect(page.get_by_text(domain_of(ACME))).to_have_count(0)
     expect(page.get_by_role("button", name="Looks right, start")).to_have_count(0)

@@ -105,7 +105,7 @@ def test_a_part_with_an_unusual_number_is_found_and_explained(
     rows.get_by_role("link", name=ODD).click()
     expect(page.get_by_role("heading", level=1)).to_have_text(ODD)
     expect(page.locator(".says")).not_to_be_empty()
-    expect(page.get_by_role("heading", name="Calls that carried it")).to_be_visible()
+    expect(page.get_by_role("heading", name="Calls with this part")).to_be_visible()
     expect(page.locator("section[aria-labelledby=reads-title] tbody tr")).not_to_have_count(0)
     expect(page.locator("section[aria-labelledby=events-title] tbody tr")).not_to_have_count(0)
     expect(page.locator("#link")).to_have_text("Live")
@@ -131,7 +131,7 @@ def test_the_color_scheme_can_be_chosen_and_is_kept(page: Any) -> None:
     colors = {}
     for chosen in ("light", "dark"):
         page.locator("#theme").click()
-        expect(page.locator("#theme")).to_have_attribute("aria-label", f"Colours: {chosen}")
+        expect(page.locator("#theme")).to_have_attribute("aria-label", f"Theme: {chosen}")
         page.reload()
         expect(page.locator("html")).to_have_attribute("data-theme", chosen)
         colors[chosen] = page.evaluate(color)
@@ -159,10 +159,10 @@ def test_a_seller_sees_its_own_data_and_no_operator_buttons(
         page.goto(live_site.url + section)
         assert "northwind" not in page.content(), section
     page.locator("#pause-button").click()
-    expect(page.locator("#ask-title")).to_have_text("Pause everything of yours?")
+    expect(page.locator("#ask-title")).to_have_text("Pause all your parts?")
     pages.expected_errors.append("403")
     page.goto(f"{live_site.url}keys")
-    expect(page.locator("#content")).to_contain_text("not")
+    expect(page.locator("#content")).to_contain_text("You don't have access")
     expect(page.locator("#content button")).to_have_count(0)
 
 

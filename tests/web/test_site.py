@@ -224,7 +224,7 @@ def test_the_page_shows_both_prices_and_the_time_between_them(
     assert '<span class="old">11.00</span>' in text
     assert "<b>13.75</b>" in text
     assert "<b>in the shop</b>" in text
-    assert "<b>12</b> of 12 in step" in text
+    assert "<b>12</b> of 12 up to date" in text
 
 
 def test_a_held_change_shows_both_prices_its_reason_and_the_actions(
@@ -262,10 +262,10 @@ def test_a_disconnected_shop_shows_the_reason_and_what_to_do(
 
 def test_an_empty_database_has_its_own_page(page: httpx.Client) -> None:
     text = page.get("/").text
-    assert "Nothing is listed yet" in text
-    assert "No call has left yet" in text
-    assert "No change has been seen yet" in text
-    assert "Nothing waits for a decision" in text
+    assert "No parts are listed yet" in text
+    assert "No calls yet" in text
+    assert "No changes yet" in text
+    assert "Nothing is waiting for a decision" in text
     assert "banner" not in text.replace('id="banners"', "")
     text = page.get("/changes").text
     assert "No shop is connected" in text
@@ -288,7 +288,7 @@ def test_the_stream_shows_a_new_call(pipeline: SyncPipeline, page: httpx.Client)
     with page.stream("GET", "/live") as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         stream = events(response)
-        assert "No call has left yet" in next(stream)
+        assert "No calls yet" in next(stream)
         pipeline.run(DAY)
         event = wait_for(stream, lambda text: "10 of 10</td>" in text)
     assert "<td" in event
@@ -399,7 +399,7 @@ def test_the_page_reports_a_database_outage_and_recovers(
             assert "inert" in event
             answer = page.get("/")
             assert answer.status_code == 503
-            assert "The database does not answer" in answer.text
+            assert "The database is not responding" in answer.text
             assert "Parts in the next call" not in answer.text, (
                 "nobody can be known, so nothing is shown"
             )

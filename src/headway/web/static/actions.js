@@ -67,7 +67,7 @@ function messageOf(reply, fallback) {
 function paused([pause]) {
   const whole = pause.kind === "all" ? "everything" : `the ${pause.kind}`;
   const what = pause.sku || pause.seller || (pause.supplier ? `${whole} ${pause.supplier}` : whole);
-  return `paused: ${what}, until ${pause.until ? `${pause.until.slice(11, 16)} UTC` : "somebody resumes"}`;
+  return `paused: ${what}, until ${pause.until ? `${pause.until.slice(11, 16)} UTC` : "someone resumes"}`;
 }
 
 function slot({ hour_bucket: hour, minute_offset: minute }) {
@@ -100,7 +100,7 @@ async function act(button, more = {}) {
     else toast(messageOf(reply, `${label}: done`), { undo });
     if ("reload" in dataset) window.location.reload();
   } catch (trouble) {
-    toast(trouble instanceof TypeError ? "the server does not answer; nothing was changed that we know of" : trouble.message, { isBad: true });
+    toast(trouble instanceof TypeError ? "the server is not responding; reload the page to see whether the change was made" : trouble.message, { isBad: true });
   } finally {
     pending.delete(id);
     const now = document.getElementById(id);
@@ -161,6 +161,16 @@ function answers(form) {
   }
   return values;
 }
+
+// The second click of a double-click must not act on what the first one uncovered.
+let lastClicked = null;
+document.addEventListener("click", (event) => {
+  if (event.detail > 1 && event.target !== lastClicked) {
+    event.preventDefault();
+    event.stopPropagation();
+  }
+  lastClicked = event.target;
+}, { capture: true });
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-verb], [data-opens], [data-closes]");

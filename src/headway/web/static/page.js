@@ -110,7 +110,7 @@ function nameSearch() {
   if (!new URLSearchParams(location.search).has("cursor") && location.pathname + location.search !== address) history.replaceState(null, "", address);
 }
 
-const THEMES = { auto: "as the system", light: "light", dark: "dark" };
+const THEMES = { auto: "system", light: "light", dark: "dark" };
 
 function theme() {
   return document.documentElement.dataset.theme || "auto";
@@ -118,8 +118,8 @@ function theme() {
 
 function nameTheme() {
   const button = document.getElementById("theme");
-  button.setAttribute("aria-label", `Colours: ${THEMES[theme()]}`);
-  button.title = `Colours: ${THEMES[theme()]}`;
+  button.setAttribute("aria-label", `Theme: ${THEMES[theme()]}`);
+  button.title = `Theme: ${THEMES[theme()]}`;
 }
 
 function nextTheme() {
