@@ -354,7 +354,7 @@ def _print_held(overview: Overview) -> None:
         )
         for change in held
     ]
-    title = f"Held for a person: {bounded(overview.storefront.held_count)}"
+    title = f"Held for review: {bounded(overview.storefront.held_count)}"
     table(("part", "seller", "price", "held because", "since"), rows, title=title)
     ready = [change for change in held if change.can_approve]
     say(f"decide with: {decide((ready or held)[0])}")
