@@ -75,7 +75,7 @@ def test_status_shows_the_next_call_the_budget_and_the_listings(
     execute("UPDATE product_sync_schedule SET next_sync_at = now() + interval '5 hours'")
     execute("UPDATE product_sync_schedule SET priority = 'manual' WHERE sku = 'A'")
     output = on_database("status").out
-    assert "calls are to wait: history unknown" in output
+    assert "calls must wait: history unknown" in output
     assert "3 of 10: 1 manual, 2 ahead" in output
     assert "0 of 2 calls in the last 60 s, 0 of 2,880 in 24 h" in output
     assert "3 unread" in output

@@ -52,10 +52,10 @@ headway explain "AN 960/10L" --seller acme
 headway explain acme/etsy/orders
 """
 WHY = {
-    Why.NOTHING: "no listing wants one",
-    Why.BREAKER: "the supplier does not answer",
-    Why.RATE_LIMITED: "calls are to wait",
-    Why.PERMIT: "the supplier's limit allows the next one then",
+    Why.NOTHING: "no parts are listed",
+    Why.BREAKER: "the supplier is not responding",
+    Why.RATE_LIMITED: "calls must wait",
+    Why.PERMIT: "waiting for the rate limit",
     Why.SEATS: "every seat is due by then",
     Why.SLACK: "the first part due has waited long enough by then",
     Why.NOW: "nothing holds it back",

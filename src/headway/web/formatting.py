@@ -223,11 +223,11 @@ def seat_reason(seat: Seat, now: datetime) -> str:
     """Return why a part is in the call, in a merchant's words."""
     due = "due" if seat.due_at is None else f"due {ago(seat.due_at, now)}"
     return {
-        Priority.MANUAL: "asked for by a person",
+        Priority.MANUAL: "requested by a person",
         Priority.ONBOARDING: "new, read for the first time",
         Priority.SCHEDULED: due,
-        Priority.RETRY: f"tried again after a failure, {due}",
-        Priority.AHEAD: f"takes a spare seat, {due}",
+        Priority.RETRY: f"retry after a failure, {due}",
+        Priority.AHEAD: f"added to fill the call; {due}",
     }[seat.priority]
 
 

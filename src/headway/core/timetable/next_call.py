@@ -31,15 +31,15 @@ class Why(StrEnum):
 
 
 REASONS = {
-    Why.NOTHING: "nothing is listed yet",
-    Why.BREAKER: "the supplier does not answer; one probe goes then",
-    Why.RATE_LIMITED: "calls are to wait until then",
+    Why.NOTHING: "no parts are listed yet",
+    Why.BREAKER: "the supplier is not responding; a test call is sent then",
+    Why.RATE_LIMITED: "calls must wait until then",
     Why.PAUSED: "paused",
-    Why.PERMIT: "the limit allows the next call then",
+    Why.PERMIT: "waiting for the rate limit",
     Why.PACE: "calls are spaced to spend only the budget share of the settings",
-    Why.SEATS: "leaves full, when the last seat comes due",
-    Why.SLACK: "leaves when the first part due has waited long enough; spare seats are borrowed",
-    Why.NOW: "leaving now",
+    Why.SEATS: "waiting for the last seat to come due",
+    Why.SLACK: "waiting for more parts to come due; spare seats are filled when the call is sent",
+    Why.NOW: "sending now",
 }
 
 
