@@ -288,6 +288,22 @@ def test_a_drift_check_repairs_what_was_changed_behind_our_back(
     assert shops.ask("SELECT sku, event_type FROM sync_audit_log WHERE event_type = 'drift_found'")
 
 
+def test_a_drift_check_repairs_a_price_and_leaves_what_was_sold(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    shops = make_shops(pool, clock, tmp_path)
+    shops.list("A-1")
+    shops.simulator.sell(shops.domain("acme"), "A-1", "Dallas Central", 2)
+    shops.simulator.edit_price(shops.domain("acme"), "A-1", Decimal("1.00"))
+    clock.sleep(25 * 3600)
+    shops.drive(shops.push(), until=lambda: shops.shown("A-1").price == Decimal("11.00"))
+    shops.drive(shops.push())
+    assert shops.shown("A-1").quantities["Dallas Central"] == 3
+    shops.want("A-1", wanted("11.00", 9))
+    shops.drive(shops.push())
+    assert shops.shown("A-1").quantities["Dallas Central"] == 9, "the supplier's next change counts"
+
+
 def test_expiring_tokens_are_refreshed_in_time(
     pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
 ) -> None:

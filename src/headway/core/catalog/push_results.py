@@ -385,6 +385,9 @@ def _drift_checked(change: Change, shown: Shown, shop: Shop, *, repairs: bool) -
     )
     if not has_drifted:
         return checked
+    # What was sold is not written again along with the rest.
+    sold = {name: count for name, count in had.items() if has.get(name, count) < count}
+    applied["quantities"] = {**has, **sold}
     return replace(
         checked,
         applied=applied if repairs else None,

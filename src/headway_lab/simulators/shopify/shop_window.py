@@ -49,8 +49,8 @@ PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
 <body><nav class="quiet" aria-label="Shops">{shops}</nav><main>{main}</main>
 <script>{script}</script></body></html>"""
 SHOP = """<h1>{shop}</h1>
-<p class="quiet">A simulated shop, as its customers see it. If Headway writes to it, its next
-drift check puts right what you change here: stock that you buy, parts that you unpublish.</p>
+<p class="quiet">A simulated shop, as its customers see it. Buy a part, and its stock falls.
+Unpublish one, and Headway's next drift check publishes it again, if it writes to this shop.</p>
 {notes}
 {hidden}<h2>For sale: {count:,}</h2><ul>{rows}</ul>"""
 HIDDEN = """<h2>Not for sale: {count:,}</h2><ul>{rows}</ul>"""
