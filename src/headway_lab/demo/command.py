@@ -308,7 +308,7 @@ def _say_what_to_try(console: CommandConsole, app: App, *, speed: float, rehears
         return
     minutes = math.ceil(app.settings.drift_check_h * 60 / speed)
     console.say(
-        "  Buy a part there, or unpublish one by hand: Headway's drift check puts it right"
+        "  Buy a part there, or unpublish one by hand: Headway's drift check publishes it again"
         f" within {minutes} min."
     )
     console.say("These shops are started. A real shop waits for you: headway rehearse SHOP")
