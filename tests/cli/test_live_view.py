@@ -125,7 +125,7 @@ def test_a_wait_shows_its_reason() -> None:
         next_call=NextCall(leaves_at=later, why=Why.RATE_LIMITED, seats=(), seats_max=10),
         gate=PermitStatus(free_at=later, paused_until=later, pause_reason="history unknown"),
     )
-    assert "Calls are to wait until then: history unknown" in render(overview_shown)
+    assert "Calls must wait until then: history unknown" in render(overview_shown)
 
 
 def test_the_line_of_the_shops_shows_speed_and_problems() -> None:
