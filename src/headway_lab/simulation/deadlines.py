@@ -1,16 +1,20 @@
 """Law L3: how old each listing's last good read is, and whether an overdue one has an excuse.
 
 An excuse is a supplier that was down and then the time to catch up, or evidence against the SKU
-itself. A crash of our own workers is no excuse.
+itself. The loss of a worker, crashed or frozen, is no excuse. If the worker that claims the same
+listing next is lost too, the promise is later by the time it takes to notice that.
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from headway_lab.simulators.faults import Interval
 
 HOUR_S = 3600.0
+# The lease, the difference between clocks that a rescue allows for, a tick and the next permit.
+LOSS_S = 90.0 + 180.0 + 60.0 + 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,16 +44,26 @@ class Deadlines:
         self._read_s = dict.fromkeys(ids, 0.0)
         self._heap = [(promise.age_max_s, id_, 0.0) for id_ in self._read_s]
         heapq.heapify(self._heap)
+        self._claims: Counter[str] = Counter()
         self.worst_age_s = 0.0
 
     def age_s(self, id_: str, now_s: float) -> float:
         """Return how old the last good read is; before the first, how long it is awaited."""
         return now_s - self._read_s[id_]
 
+    def claimed(self, ids: Iterable[str]) -> None:
+        """Record that a worker claimed these listings."""
+        self._claims.update(ids)
+
+    def released(self, ids: Iterable[str]) -> None:
+        """Record that the worker gave these listings back: it is not lost."""
+        self._claims.subtract(ids)
+
     def read(self, id_: str, at_s: float, *, counts: bool = True) -> None:
         """Record a good read of the supplier's data at that second."""
         if at_s < self._read_s[id_]:
             return
+        self._claims[id_] = 0
         if counts:
             self.worst_age_s = max(self.worst_age_s, at_s - self._read_s[id_])
         self._read_s[id_] = at_s
@@ -61,7 +75,9 @@ class Deadlines:
             _, id_, read_s = heapq.heappop(self._heap)
             if self._read_s[id_] != read_s:
                 continue  # it was read since
-            excused_s = self._promise.excused_until(read_s, now_s)
+            losses = max(0, self._claims[id_] - 1)
+            excused_s = read_s + self._promise.age_max_s + losses * LOSS_S
+            excused_s = max(excused_s, self._promise.excused_until(read_s, now_s))
             if has_evidence(id_):
                 excused_s = max(excused_s, now_s + HOUR_S)
             if excused_s > now_s:

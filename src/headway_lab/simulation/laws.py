@@ -115,6 +115,7 @@ class Laws:
             if not row.is_active:
                 self._violations.add("L5", f"{listing.sku} claimed though it is parked")
         self._pauses.claimed(listings)
+        self._deadlines.claimed(listing.id for listing in listings)
         self._check_seats(skus, {listing.id for listing in listings}, now)
         if listings:
             self._forecasts.call_sent(self._clock.monotonic())
@@ -167,6 +168,7 @@ class Laws:
         """Check that a release changed no listing's failures."""
         self._disturb()
         held_ids = {listing.id for listing in listings if self._holds(listing)}
+        self._deadlines.released(held_ids)
         for old, row in self._refresh({listing.sku for listing in listings}):
             if row.id not in held_ids:
                 if row != old:

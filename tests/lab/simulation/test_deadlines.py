@@ -33,6 +33,18 @@ def test_an_outage_before_the_last_read_excuses_nothing() -> None:
     assert list(deadlines.overdue(28.1 * HOUR_S, never_excused)) == ["a"]
 
 
+def test_the_loss_of_one_worker_excuses_nothing_and_of_a_second_only_the_time_to_notice_it() -> (
+    None
+):
+    deadlines = Deadlines(["a", "b", "c"], Promise(age_max_s=25 * HOUR_S, load=0.2))
+    deadlines.claimed(["a", "b", "c"])
+    deadlines.claimed(["b", "c"])
+    deadlines.released(["c"])
+    assert set(deadlines.overdue(25 * HOUR_S + 1, never_excused)) == {"a", "c"}
+    assert list(deadlines.overdue(25.1 * HOUR_S, never_excused)) == []
+    assert list(deadlines.overdue(25.1 * HOUR_S + 1, never_excused)) == ["b"]
+
+
 def test_evidence_against_the_sku_itself_excuses_while_it_lasts() -> None:
     deadlines = Deadlines(["a"], Promise(age_max_s=25 * HOUR_S, load=0.2))
     assert list(deadlines.overdue(30 * HOUR_S, lambda _id: True)) == []
