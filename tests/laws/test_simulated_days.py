@@ -8,6 +8,7 @@ import pytest
 
 from headway.store.monitoring.law_checks import LawChecks as StoreLaws
 from headway.store.pool import Pool
+from headway_lab.simulation.changes import read_changes
 from headway_lab.simulation.faults import parse_faults
 from headway_lab.simulation.scenario import Plan, Scenario
 from headway_lab.simulation.world import seeded_world
@@ -139,6 +140,23 @@ def test_failures_count_only_against_the_skus_with_a_fault(run: Run) -> None:
     ]
     stock = [value for row in gone for facet, value in row.shop_fields.items() if "stock" in facet]
     assert set(stock) == {0}
+
+
+def test_a_price_list_holds_no_stock_back(pool: Pool, tmp_path: Path) -> None:
+    skus = [f"WF33{number:04d}=7A" for number in range(40)]
+    repriced = [f"30,{sku},110,5" for sku in skus[:20]]
+    # One of them moves too far and runs out, and so do one with a new price and one without.
+    emptied = [f"60,{skus[0]},200,0", f"60,{skus[1]},111,0", f"60,{skus[30]},100,0"]
+    changes = tmp_path / "changes.csv"
+    rows = ["t_min,sku,price,quantity", *(f"0,{sku},100,5" for sku in skus), *repriced, *emptied]
+    changes.write_text("\n".join(rows))
+    plan = Plan(world=read_changes(changes), policy="adaptive", days=0.1, seed=1)
+    scenario = Scenario(plan, pool, tmp_path)
+    scenario.run()
+    assert_lawful(scenario)
+    held = {row.sku: row.held_reason or "" for row in scenario.laws.held}
+    assert {skus[0], skus[1]} <= held.keys()
+    assert not any("out of stock" in reason for reason in held.values())
 
 
 def test_lines_that_contradict_themselves_are_held_and_renamed_locations_lose_no_stock(

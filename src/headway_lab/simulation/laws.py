@@ -31,7 +31,7 @@ UNCHANGED_FIELDS = (
     "next_sync_at", "priority", "is_active", "consecutive_failures", "missing_count",
     "last_successful_sync", "observed", "desired", "desired_version", "held_reason",
 )  # fmt: skip
-MASS_HOLD_TEXT = "listings moved within a day"
+MASS_HOLD_TEXT = "ran out of stock within a day"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

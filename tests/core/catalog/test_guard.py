@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.core.catalog.change_detection import Observed, Terms
-from headway.core.catalog.guard import Guard, SellerSettings, Weighed, find_move, moves, weigh
+from headway.core.catalog.guard import (
+    Guard,
+    MassChange,
+    SellerSettings,
+    Weighed,
+    find_move,
+    mass_changes,
+    weigh,
+)
 from headway.core.catalog.listings import Listing, Priority, SellerId, Sku
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -16,7 +24,8 @@ TERMS = Terms(
     locations={"Miami FL": "Miami"}, currency="USD", markup=Decimal(0), compare_at="clear"
 )
 STANDING = SellerSettings(terms=TERMS, catalog_count=1000)
-CROWD = replace(STANDING, moved_count=250)
+PRICES, STOCK = MassChange.PRICES, MassChange.STOCK
+CROWD = replace(STANDING, changed_count={PRICES: 250, STOCK: 250})
 OFFER = {
     "price": "70.74",
     "cost": "60",
@@ -129,7 +138,7 @@ def test_a_price_that_would_pass_is_not_taken_up_if_a_person_undid_it() -> None:
 def test_beyond_a_quarter_of_the_catalog_and_twenty_listings_moves_are_held(
     catalog: int, moved: int, *, passes: bool
 ) -> None:
-    standing = replace(STANDING, catalog_count=catalog, moved_count=moved)
+    standing = replace(STANDING, catalog_count=catalog, changed_count={PRICES: moved, STOCK: moved})
     for observed in (quote("70.00"), quote("70.74", quantity=0)):
         assert (weighed(observed, standing=standing).held_reason is None) is passes
     assert weighed(quote("70.74", quantity=1), standing=standing).held_reason is None
@@ -137,7 +146,10 @@ def test_beyond_a_quarter_of_the_catalog_and_twenty_listings_moves_are_held(
 
 def test_a_mass_change_holds_stock_that_falls_to_zero_too_and_says_how_many_moved() -> None:
     held = weighed(quote("70.00", quantity=0), standing=CROWD)
-    assert held.held_reason == "251 of 1,000 listings moved within a day; more than 25 % is held"
+    assert held.held_reason == (
+        "251 of 1,000 prices changed within a day, more than 25 %; "
+        "251 of 1,000 parts ran out of stock within a day, more than 25 %"
+    )
     assert (held.desired, held.proposed) == (OFFER, offer("70.00", quantity=0))
     fewer = weighed(quote("70.00", quantity=1), standing=CROWD)
     assert fewer.desired == {**OFFER, "quantities": {"Miami": 1}}
@@ -147,6 +159,7 @@ def test_in_a_mass_change_what_is_held_or_refused_by_itself_keeps_its_stock_as_w
     far = weighed(quote("3.31", quantity=0), standing=CROWD)
     assert (far.desired, far.proposed) == (OFFER, offer("3.31", quantity=0))
     assert "would fall" in (far.held_reason or "")
+    assert "ran out of stock" in (far.held_reason or "")
     assert weighed(quote(None, quantity=0), standing=CROWD).desired == OFFER
     refused = weighed(quote("3.31", quantity=0), standing=CROWD, rejected=offer("3.31"))
     assert refused.desired == OFFER
@@ -155,7 +168,7 @@ def test_in_a_mass_change_what_is_held_or_refused_by_itself_keeps_its_stock_as_w
 
 def test_a_listing_that_moved_already_within_the_day_is_not_counted_twice() -> None:
     for moved_at, passes in ((NOW - timedelta(hours=23), True), (NOW - timedelta(days=2), False)):
-        standing = replace(STANDING, moved_count=250)
+        standing = replace(STANDING, changed_count={PRICES: 250})
         settled = weighed(quote("70.00"), standing=standing, moved_at=moved_at)
         assert (settled.held_reason is None) is passes
 
@@ -173,7 +186,7 @@ def test_a_mass_change_stays_held_when_its_day_is_over_until_a_person_lets_it_pa
 
 
 def test_a_share_of_one_disables_the_guard_against_mass_changes() -> None:
-    standing = replace(STANDING, moved_count=999, guard=Guard(share_max=Decimal(1)))
+    standing = replace(STANDING, changed_count={PRICES: 999}, guard=Guard(share_max=Decimal(1)))
     assert weighed(quote("70.00"), standing=standing).held_reason is None
 
 
@@ -193,20 +206,23 @@ def test_no_price_moves_beyond_the_guard_by_itself(
     assert (find_move(old, new, move_max) is None) == (after == new)
 
 
-def test_what_counts_as_a_move_is_another_price_or_stock_that_falls_to_zero() -> None:
-    assert moves(OFFER, offer("70.75"))
-    assert moves(OFFER, {**OFFER, "quantities": {"Miami": 0}})
-    assert not moves(OFFER, {**OFFER, "cost": "1", "quantities": {"Miami": 1}})
-    assert not moves({**OFFER, "quantities": {"Miami": 0}}, OFFER)
+def test_many_new_prices_hold_no_stock_back() -> None:
+    repriced = replace(STANDING, changed_count={PRICES: 250})
+    for price in ("70.74", "70.00", "3.31"):
+        held = weighed(quote(price, quantity=0), standing=repriced)
+        assert (held.desired or {})["quantities"] == {"Miami": 0}
+    emptied = replace(STANDING, changed_count={STOCK: 250})
+    assert weighed(quote("70.00"), standing=emptied).desired == offer("70.00")
 
 
-def test_a_price_of_nothing_in_the_shop_is_left_for_a_person() -> None:
-    reason = find_move(Decimal("0.00"), Decimal("5.00"), Decimal("0.5"))
-    assert reason == "the price would move from 0.00 to 5.00"
+def test_a_mass_of_empty_parts_stays_held_beside_a_price_of_its_own() -> None:
+    both = weighed(quote("3.31", quantity=0), standing=CROWD)
+    again = weighed(quote("3.31", quantity=0), held_reason=both.held_reason)
+    assert (again.held_reason, again.desired) == (both.held_reason, OFFER)
 
 
-def test_a_refused_first_quote_without_a_price_is_not_held_again() -> None:
-    verdict = weighed(quote(None), desired=None)
-    assert verdict.held_reason == "no price was quoted"
-    refused = {"price": None, "cost": None, "currency": "USD", "compare_at": None}
-    assert weighed(quote(None), desired=None, rejected=refused).held_reason is None
+def test_the_guard_against_mass_changes_counts_other_prices_and_stock_that_falls_to_zero() -> None:
+    assert mass_changes(OFFER, offer("70.75")) == {PRICES}
+    assert mass_changes(OFFER, {**OFFER, "quantities": {"Miami": 0}}) == {STOCK}
+    assert not mass_changes(OFFER, {**OFFER, "cost": "1", "quantities": {"Miami": 1}})
+    assert not mass_changes({**OFFER, "quantities": {"Miami": 0}}, OFFER)

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from headway.core.catalog.change_detection import Terms
-from headway.core.catalog.guard import Guard, SellerSettings
+from headway.core.catalog.guard import Guard, MassChange, SellerSettings
 from headway.core.catalog.lifecycle import FailureRule, Judge, Settlement, suspicions, unclear_skus
 from headway.core.catalog.listings import Listing, Outcome, Priority, Quote, Reply, SellerId, Sku
 from headway.core.timetable.policies.rolling import Rolling
@@ -13,6 +13,7 @@ from headway.core.timetable.policies.rolling import Rolling
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SKU = Sku("P1=E9")
 TERMS = Terms(locations={"Miami FL": "Miami"}, currency="USD")
+PRICES, STOCK = MassChange.PRICES, MassChange.STOCK
 STANDING = SellerSettings(terms=TERMS, catalog_count=100)
 JUDGE = Judge(rule=FailureRule(), policy=Rolling())
 LISTING = Listing(
@@ -57,7 +58,8 @@ def after(listing: Listing, settled: Settlement) -> Listing:
         proposed=settled.proposed,
         rejected=settled.rejected,
         held_reason=settled.held_reason,
-        moved_at=NOW if settled.has_moved else listing.moved_at,
+        moved_at=NOW if PRICES in settled.mass_changes else listing.moved_at,
+        emptied_at=NOW if STOCK in settled.mass_changes else listing.emptied_at,
     )
 
 
@@ -146,7 +148,7 @@ def test_a_price_that_moves_too_far_is_held_with_old_and_new_once_for_each_propo
     assert (event.old, event.new) == (listing.desired, settled.proposed)
     held = after(listing, settled)
     again = read(held, replace(QUOTE, list_price=Decimal(40)))
-    assert (settled.has_moved, again.has_moved, again.events) == (True, False, ())
+    assert (settled.mass_changes, again.mass_changes, again.events) == ({PRICES}, set(), ())
     assert "change_held" in kinds(read(held, replace(QUOTE, list_price=Decimal(50))))
 
 
@@ -155,13 +157,11 @@ def test_the_moves_of_a_call_count_for_those_that_come_after_in_it() -> None:
     before = read(LISTING)
     listings = [replace(after(LISTING, before), id=sku, sku=sku) for sku in skus]
     dearer = {sku: replace(QUOTE, sku=sku, list_price=Decimal(11)) for sku in skus}
-    standings = {LISTING.user_id: replace(STANDING, moved_count=20)}
+    standings = {LISTING.user_id: replace(STANDING, changed_count={PRICES: 20})}
     settled = JUDGE.settle_all(listings, Reply(quotes=dearer), NOW, standings)
     assert [result.held_reason is None for result in settled] == [True] * 5 + [False] * 5
-    assert settled[5].held_reason == (
-        "26 of 100 listings moved within a day; more than 25 % is held"
-    )
-    assert all(result.has_moved for result in settled), "the held ones count as well"
+    assert settled[5].held_reason == "26 of 100 prices changed within a day, more than 25 %"
+    assert all(result.mass_changes for result in settled), "the held ones count as well"
 
 
 def test_each_seller_is_judged_by_own_terms_in_one_call() -> None:
@@ -217,13 +217,13 @@ def test_a_status_that_a_person_gave_back_outlives_the_next_read() -> None:
 
 def test_parts_that_vanish_by_the_score_keep_their_stock_until_a_person_has_looked() -> None:
     gone = replace(after(LISTING, read(LISTING)), missing_count=2)
-    crowd = replace(STANDING, moved_count=30)
+    crowd = replace(STANDING, changed_count={STOCK: 30})
     settled = JUDGE.settle(gone, NOTHING, NOW, crowd)
     assert settled.desired is None
     assert settled.proposed == {**(gone.desired or {}), "quantities": {"Miami": 0}}
     assert settled.held_reason is not None
     assert "change_held" in kinds(settled)
-    assert settled.has_moved
+    assert settled.mass_changes == {STOCK}
     again = JUDGE.settle(after(gone, settled), NOTHING, NOW, crowd)
     assert (again.desired, "change_held" in kinds(again)) == (None, False)
 
@@ -231,7 +231,7 @@ def test_parts_that_vanish_by_the_score_keep_their_stock_until_a_person_has_look
 def test_parts_that_are_parked_by_the_score_stay_on_sale_until_a_person_has_looked() -> None:
     failing = replace(after(LISTING, read(LISTING)), consecutive_failures=4, missing_count=4)
     drafts = replace(JUDGE, rule=FailureRule(draft_parked=True))
-    crowd = replace(STANDING, moved_count=30)
+    crowd = replace(STANDING, changed_count={STOCK: 30})
     faulty = Reply(quotes={}, faulty={LISTING.sku: "nonsense"})
     for reply in (NOTHING, faulty):
         settled = drafts.settle(failing, reply, NOW, crowd)

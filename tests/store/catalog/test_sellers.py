@@ -7,7 +7,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.core.catalog.change_detection import Terms
-from headway.core.catalog.guard import Guard, SellerSettings
+from headway.core.catalog.guard import Guard, MassChange, SellerSettings
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.timetable.policies.rolling import Rolling
 from headway.errors import InvalidError
@@ -16,6 +16,7 @@ from headway.store.catalog.sellers import Sellers
 from headway_lab.virtual_clock import VirtualClock
 
 A, B = SellerId("a"), SellerId("b")
+PRICES, STOCK = MassChange.PRICES, MassChange.STOCK
 DEFAULTS = SellerSettings(terms=Terms(locations={"Miami FL": "Miami"}, currency="USD"))
 Ask = Callable[..., list[tuple[Any, ...]]]
 
@@ -46,8 +47,9 @@ def enter(pool: ConnectionPool, clock: VirtualClock) -> Callable[[SellerId, int]
 
 def move(ask: Ask, seller: SellerId, count: int, at: object) -> None:
     ask(
-        "INSERT INTO listing_state (user_id, sku, moved_at) SELECT user_id, sku, %s"
+        "INSERT INTO listing_state (user_id, sku, moved_at, emptied_at) SELECT user_id, sku, %s, %s"
         " FROM product_sync_schedule WHERE user_id = %s ORDER BY sku LIMIT %s",
+        at,
         at,
         seller,
         count,
@@ -159,12 +161,14 @@ def test_moves_are_those_of_one_day_and_one_seller_and_counted_as_far_as_they_de
     enter(B, 200)
     move(ask, B, 200, now)
     move(ask, A, 30, now - timedelta(hours=23))
-    assert sellers.settings([A], now)[A].moved_count == 30
-    assert sellers.settings([A], now + timedelta(hours=1))[A].moved_count == 0
-    assert sellers.settings([B], now)[B].moved_count == 51, "a quarter of 200, and one"
+    assert sellers.settings([A], now)[A].changed_count == {PRICES: 30, STOCK: 30}
+    assert sellers.settings([A], now + timedelta(hours=1))[A].changed_count == {}
+    assert sellers.settings([B], now)[B].changed_count == {PRICES: 51, STOCK: 51}, (
+        "a quarter of 200, and one"
+    )
     assert sellers.settings([B], now)[B].guard.mass_least(200) == 51
     sellers.set_terms(B, {"guard_share": Decimal(1)}, now=now)
-    assert sellers.settings([B], now)[B].moved_count == 0
+    assert sellers.settings([B], now)[B].changed_count == {}
 
 
 def test_a_mass_change_is_let_pass_until_an_instant(

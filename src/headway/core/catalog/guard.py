@@ -1,14 +1,15 @@
 """The guard (law L9): which changes reach a shop by themselves, and which wait for a person.
 
-A price that moves too far, a quote that contradicts itself, or a change of too much of a catalog
-within a day, is held. Stock flows all the same, for a missed change sells what does not exist; but
-in a mass change what falls to zero stays too, and only what is safe of a doubtful quote.
+A price that moves too far, a quote that contradicts itself, or too many new prices within a day,
+is held. Stock is updated all the same, for a missed change sells what does not exist. Two things
+hold stock back: too many parts that run out within a day, and a quote whose stock is in doubt.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from enum import StrEnum
 from typing import Any
 
 from headway.core.catalog.change_detection import HeldQuote, Observed, Terms, desire, money
@@ -19,11 +20,21 @@ from headway.core.catalog.listings import Listing
 DAY = timedelta(days=1)
 # In a small catalog this many listings may change within a day, whatever their share.
 MASS_MIN = 20
-# By these words a hold is known again: a mass change stays held although its day is over.
-MASS = "listings moved within a day"
 OFFER = ("price", "cost", "compare_at")
+# Between the reasons of one hold.
+SEPARATOR = "; "
 
 State = Mapping[str, Any]
+
+
+class MassChange(StrEnum):
+    """What may not happen to too much of a catalog within a day, in the words of the hold.
+
+    By these words a hold is recognized: a mass change stays held when its day has passed.
+    """
+
+    PRICES = "prices changed within a day"
+    STOCK = "parts ran out of stock within a day"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,26 +51,36 @@ class Guard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SellerSettings:
-    """A seller's terms and guard, and how much of the catalog moved within a day."""
+    """A seller's terms and guard, and how much of the catalog changed within a day."""
 
     terms: Terms
     guard: Guard = Guard()
     catalog_count: int = 0
-    moved_count: int = 0
+    changed_count: Mapping[MassChange, int] = field(default_factory=dict)
     mass_approved_until: datetime | None = None
 
-    def find_mass(self, listing: Listing, now: datetime) -> str | None:
+    def find_mass(
+        self, kind: MassChange, listing: Listing, new: State, now: datetime
+    ) -> str | None:
         """Return the reason if this change exceeds the mass limit or is already held for it."""
+        if listing.desired is None or kind not in mass_changes(listing.desired, new):
+            return None
         approved_until = self.mass_approved_until
         if self.guard.share_max >= 1 or (approved_until is not None and approved_until > now):
             return None
-        if listing.held_reason is not None and MASS in listing.held_reason:
-            return listing.held_reason
-        count = self.moved_count + (not has_moved_lately(listing, now))
+        for reason in (listing.held_reason or "").split(SEPARATOR):
+            if kind in reason:
+                return reason
+        count = self.changed_count.get(kind, 0) + (not has_changed_lately(listing, kind, now))
         if count < self.guard.mass_least(self.catalog_count):
             return None
         share = _percent(self.guard.share_max)
-        return f"{count:,} of {self.catalog_count:,} {MASS}; more than {share} is held"
+        return f"{count:,} of {self.catalog_count:,} {kind}, more than {share}"
+
+    def counting(self, kinds: Iterable[MassChange]) -> "SellerSettings":
+        """Return these settings with one more change of each of these kinds."""
+        counts = {kind: self.changed_count.get(kind, 0) + 1 for kind in kinds}
+        return replace(self, changed_count={**self.changed_count, **counts})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +113,7 @@ def weigh(listing: Listing, observed: Observed, settings: SellerSettings, now: d
         if is_refused and reasons:
             return Weighed(rejected=listing.rejected)
         if reasons:
-            return Weighed(proposed=new, held_reason="; ".join(reasons))
+            return Weighed(proposed=new, held_reason=SEPARATOR.join(reasons))
         return Weighed(desired=new)
     stock = believed_stock(old["quantities"], observed, old.get("pack", 1), pending)
     unpublished = {name: old[name] for name in old if name != "channels"}
@@ -102,25 +123,32 @@ def weigh(listing: Listing, observed: Observed, settings: SellerSettings, now: d
     if is_refused:
         new, reasons = kept, []
     desired = kept if reasons or new is None else new
-    if moves(old, desired) and (mass := settings.find_mass(listing, now)):
-        reasons = reasons or [mass]
-        desired = {**kept, "quantities": old["quantities"]} if _empties(old, kept) else kept
+    if mass := settings.find_mass(MassChange.PRICES, listing, desired, now):
+        reasons, desired = [mass], kept
+    if mass := settings.find_mass(MassChange.STOCK, listing, desired, now):
+        reasons, desired = [*reasons, mass], {**kept, "quantities": old["quantities"]}
     return Weighed(
         desired=desired,
         proposed=new if reasons else None,
         rejected=listing.rejected if is_refused or new is None else None,
-        held_reason="; ".join(reasons) or None,
+        held_reason=SEPARATOR.join(reasons) or None,
     )
 
 
-def moves(old: State, new: State) -> bool:
-    """Return True if the price changes or stock falls to zero: what the mass guard counts."""
-    return money(old, "price") != money(new, "price") or _empties(old, new)
+def mass_changes(old: State, new: State) -> set[MassChange]:
+    """Return what of a change the guard against mass changes counts."""
+    changes = set()
+    if money(old, "price") != money(new, "price"):
+        changes.add(MassChange.PRICES)
+    if any(old["quantities"].values()) and not any(new["quantities"].values()):
+        changes.add(MassChange.STOCK)
+    return changes
 
 
-def has_moved_lately(listing: Listing, now: datetime) -> bool:
-    """Return True if the listing changed within the last day."""
-    return listing.moved_at is not None and listing.moved_at > now - DAY
+def has_changed_lately(listing: Listing, kind: MassChange, now: datetime) -> bool:
+    """Return True if the listing was counted for this kind of change within the last day."""
+    changed_at = listing.moved_at if kind is MassChange.PRICES else listing.emptied_at
+    return changed_at is not None and changed_at > now - DAY
 
 
 def is_same_offer(state: State, other: State) -> bool:
@@ -162,10 +190,6 @@ def _unpriced(observed: Observed) -> State:
     """Return a quote without a usable price in the form in which a person refuses it."""
     quote = observed.as_json()
     return {"price": None, "cost": quote["net_price"], "currency": quote["currency"]}
-
-
-def _empties(old: State, new: State) -> bool:
-    return any(old["quantities"].values()) and not any(new["quantities"].values())
 
 
 def _percent(share: Decimal) -> str:

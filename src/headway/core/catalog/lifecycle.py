@@ -11,11 +11,12 @@ from typing import Any
 
 from headway.core.catalog.change_detection import Observed, observe
 from headway.core.catalog.guard import (
+    MassChange,
     SellerSettings,
     Weighed,
-    has_moved_lately,
+    has_changed_lately,
     is_same_offer,
-    moves,
+    mass_changes,
     weigh,
 )
 from headway.core.catalog.listings import (
@@ -98,12 +99,12 @@ class Settlement:
         return self.desired is not None and self.desired != self.listing.desired
 
     @property
-    def has_moved(self) -> bool:
-        """True if price or stock changed in a way that the mass guard counts, applied or held."""
+    def mass_changes(self) -> set[MassChange]:
+        """What the guard against mass changes counts of this change, applied or held."""
         old, new = self.listing.desired, self.proposed or self.desired
         if old is None or new is None:
-            return False
-        return moves(old, new) and moves(self.listing.proposed or old, new)
+            return set()
+        return mass_changes(old, new) & mass_changes(self.listing.proposed or old, new)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +127,9 @@ class Judge:
         for listing in listings:
             settings = settings_by_seller[listing.user_id]
             settled = self.settle(listing, reply, now, settings)
-            if settled.has_moved and not has_moved_lately(listing, now):
-                moved_count = settings.moved_count + 1
-                settings_by_seller[listing.user_id] = replace(settings, moved_count=moved_count)
+            settings_by_seller[listing.user_id] = settings.counting(
+                kind for kind in settled.mass_changes if not has_changed_lately(listing, kind, now)
+            )
             settlements.append(settled)
         return settlements
 
@@ -274,7 +275,7 @@ class Judge:
             return weighed, ()
         nothing = dict.fromkeys(shown["quantities"], 0)
         off = {**shown, "quantities": nothing, "status": "DRAFT"}
-        mass = settings.find_mass(listing, now) if settings and moves(old, off) else None
+        mass = settings.find_mass(MassChange.STOCK, listing, off, now) if settings else None
         if mass is None:
             return replace(weighed, desired=off), ()
         held = replace(weighed, desired=None, proposed=off, held_reason=mass)
@@ -360,7 +361,7 @@ def _withdraw(
     """Set the stock of a missing part to zero, unless that exceeds the mass limit."""
     nothing = {"quantities": dict.fromkeys(shown["quantities"], 0)}
     empty = {**shown, **nothing}
-    mass = settings.find_mass(listing, now) if moves(shown, empty) else None
+    mass = settings.find_mass(MassChange.STOCK, listing, empty, now)
     if mass is None:
         # A price that waits for approval must not bring the stock back with it.
         proposed = listing.proposed and {**listing.proposed, **nothing}

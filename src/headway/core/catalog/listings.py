@@ -116,6 +116,7 @@ class Listing:
     proposed: Mapping[str, Any] | None = None
     rejected: Mapping[str, Any] | None = None
     moved_at: datetime | None = None
+    emptied_at: datetime | None = None
     batch_id: str | None = None
     sync_priority: int = 0
     evidence: Evidence = field(default_factory=Evidence)

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from headway.core.accounts.jobs import Tier
-from headway.core.catalog.guard import DAY, MASS_MIN, Guard, SellerSettings
+from headway.core.catalog.guard import DAY, MASS_MIN, Guard, MassChange, SellerSettings
 from headway.core.catalog.listings import SellerId
 from headway.core.catalog.terms import TERMS, Term, check_terms
 from headway.errors import NotFoundError
@@ -23,9 +23,10 @@ UNCOUNTED_MAX = 1000
 
 COLUMNS = ", ".join(f"profile.{name}" for name in TERMS)
 
-# Each count ends where it decides: beyond that many moves everything is held anyway.
+# Each count ends where it decides: beyond that many changes everything is held anyway.
 SETTINGS = f"""
-SELECT seller.user_id, {COLUMNS}, profile.mass_approved_until, catalog.count, moved.count
+SELECT seller.user_id, {COLUMNS}, profile.mass_approved_until, catalog.count,
+  repriced.count, emptied.count
 FROM unnest(%(user_ids)s::text[]) AS seller(user_id)
 LEFT JOIN profiles AS profile ON profile.user_id = seller.user_id
 CROSS JOIN LATERAL (
@@ -35,13 +36,20 @@ CROSS JOIN LATERAL (
       WHERE row.user_id = seller.user_id AND row.is_active LIMIT {UNCOUNTED_MAX}) AS few
   ) END AS count, coalesce(profile.guard_share, %(share)s) AS share
 ) AS catalog
+CROSS JOIN LATERAL (SELECT CASE WHEN catalog.share >= 1 THEN 0
+  ELSE greatest({MASS_MIN}, floor(catalog.share * catalog.count) + 1) END AS least) AS mass
 CROSS JOIN LATERAL (
   SELECT count(*) FROM (
     SELECT FROM listing_state AS state
     WHERE state.user_id = seller.user_id AND state.moved_at > %(since)s
-    ORDER BY state.moved_at LIMIT CASE WHEN catalog.share >= 1 THEN 0
-          ELSE greatest({MASS_MIN}, floor(catalog.share * catalog.count) + 1) END) AS moves
-) AS moved
+    ORDER BY state.moved_at LIMIT mass.least) AS changes
+) AS repriced
+CROSS JOIN LATERAL (
+  SELECT count(*) FROM (
+    SELECT FROM listing_state AS state
+    WHERE state.user_id = seller.user_id AND state.emptied_at > %(since)s
+    ORDER BY state.emptied_at LIMIT mass.least) AS changes
+) AS emptied
 """
 OWN_TERMS = f"SELECT {COLUMNS} FROM profiles AS profile WHERE user_id = %(user_id)s"
 SET_TERMS = """
@@ -171,7 +179,8 @@ class Sellers(Queries):
         return SellerId(name)
 
     def _settings(self, *facts: Any) -> SellerSettings:  # noqa: ANN401 - a row
-        *chosen, mass_approved_until, catalog_count, moved_count = facts
+        *chosen, mass_approved_until, catalog_count, repriced, emptied = facts
+        counts = {MassChange.PRICES: repriced, MassChange.STOCK: emptied}
         own = {name: value for name, value in zip(TERMS, chosen, strict=True) if value is not None}
         guard = Guard(
             move_max=own.pop("guard_move", self._defaults.guard.move_max),
@@ -183,6 +192,6 @@ class Sellers(Queries):
             terms=replace(self._defaults.terms, **own),
             guard=guard,
             catalog_count=catalog_count,
-            moved_count=moved_count,
+            changed_count={kind: count for kind, count in counts.items() if count},
             mass_approved_until=mass_approved_until,
         )

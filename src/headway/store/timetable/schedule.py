@@ -10,6 +10,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from headway.core.catalog.guard import MassChange
 from headway.core.catalog.lifecycle import Settlement
 from headway.core.catalog.listings import (
     MAIN,
@@ -235,7 +236,8 @@ def _settled(settlement: Settlement) -> dict[str, Any]:
         "desired_version": before.desired_version,
         "was_held": before.held_reason is not None,
         **dict(zip(("held_reason", "proposed", "rejected"), held, strict=True)),
-        "has_moved": settlement.has_moved,
+        "is_repriced": MassChange.PRICES in settlement.mass_changes,
+        "is_emptied": MassChange.STOCK in settlement.mass_changes,
         "staging": settlement.staging and asdict(settlement.staging),
         "batch_id": before.batch_id,
         "family": settlement.family,

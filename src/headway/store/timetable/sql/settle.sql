@@ -17,7 +17,7 @@
     new.proposed, new.rejected, CASE WHEN new.desired IS NOT NULL THEN %(now)s END
   FROM new JOIN settled USING (id) WHERE new.changes_state ORDER BY new.user_id, new.sku
   ON CONFLICT (user_id, sku) DO UPDATE SET (observed, observed_at, desired, desired_at,
-    desired_version, held_reason, held_at, proposed, rejected, moved_at, push_at) = (
+    desired_version, held_reason, held_at, proposed, rejected, moved_at, emptied_at, push_at) = (
     SELECT coalesce(new.observed, row.observed),
       CASE WHEN new.observed IS NULL THEN row.observed_at ELSE %(now)s END,
       next.desired,
@@ -27,7 +27,8 @@
       CASE WHEN next.held_reason IS NOT NULL THEN coalesce(row.held_at, %(now)s) END,
       CASE WHEN judged.is_stale THEN row.proposed ELSE new.proposed END,
       CASE WHEN judged.is_stale THEN row.rejected ELSE new.rejected END,
-      CASE WHEN new.has_moved THEN %(now)s ELSE row.moved_at END,
+      CASE WHEN new.is_repriced THEN %(now)s ELSE row.moved_at END,
+      CASE WHEN new.is_emptied THEN %(now)s ELSE row.emptied_at END,
       CASE WHEN new.staging ->> 'status' = 'blocked' THEN NULL
            WHEN next.is_other OR new.staging ->> 'status' = 'normalized' THEN %(now)s
            ELSE row.push_at END

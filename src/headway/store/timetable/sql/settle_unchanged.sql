@@ -9,7 +9,7 @@ WITH new AS (
     was_priority text, next_sync_at timestamptz, was_due_at timestamptz, stops boolean, outcome text, error text,
     failures int, missing_count int, suspicion int, hash text, price numeric, quantity int,
     locations jsonb, observed jsonb, desired jsonb, desired_version bigint, was_held boolean,
-    held_reason text, proposed jsonb, rejected jsonb, has_moved boolean, staging jsonb,
+    held_reason text, proposed jsonb, rejected jsonb, is_repriced boolean, is_emptied boolean, staging jsonb,
     batch_id uuid, changes_state boolean, family text, changes_seen float8, watched_days float8,
     changed_at timestamptz)
 ), ours AS (
