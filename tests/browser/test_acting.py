@@ -53,6 +53,7 @@ def test_an_approved_price_reaches_the_shop(page: Any, live_site: LiveSite) -> N
     page.goto(f"{live_site.url}changes")
     row = page.locator("table.held tbody tr").filter(has_text=HELD)
     assert live_site.price_in_shop(HELD) == Decimal("14.30")
+    before = live_site.clock.now()
     row.get_by_role("button", name="Approve").click()
     expect(toast(page).first).to_contain_text(HELD)
     expect(row).to_have_count(0)
@@ -62,6 +63,14 @@ def test_an_approved_price_reaches_the_shop(page: Any, live_site: LiveSite) -> N
     expect(shop).not_to_contain_text("→")
     expect(shop).to_contain_text("35.75")
     assert live_site.price_in_shop(HELD) == Decimal("35.75")
+    page.get_by_role("button", name="Roll back").click()
+    page.get_by_label("Restore the price of").fill(f"{before:%Y-%m-%dT%H:%M:%S}")
+    page.get_by_role("button", name="Roll back").last.click()
+    expect(page.locator("#ask-text")).to_contain_text("35.75 → 14.30")
+    assert live_site.price_in_shop(HELD) == Decimal("35.75"), "nothing is sent before the question"
+    page.get_by_role("button", name="Confirm").click()
+    expect(shop).to_contain_text("14.30")
+    expect(page.locator("section[aria-labelledby=events-title]")).to_contain_text("Rolled back")
 
 
 def test_a_rejected_price_never_reaches_the_shop(page: Any, live_site: LiveSite) -> None:
@@ -80,6 +89,7 @@ def test_approving_all_needs_a_reason_and_can_be_cancelled(page: Any, live_site:
     page.goto(f"{live_site.url}changes")
     rows = page.locator("table.held tbody tr")
     page.get_by_role("button", name="Approve all").click()
+    expect(page.locator("#ask-text")).to_contain_text("2 prices change, from ")
     page.locator("#ask-yes").click()
     expect(page.locator("#ask")).to_be_visible()  # the reason is missing
     page.get_by_role("button", name="Cancel").click()

@@ -42,10 +42,33 @@ def test_a_button_carries_the_body_of_its_request(operator: ApiClient) -> None:
             r'data-verb="POST /api/sync/approve" data-body="([^"]+)"', read(operator, "/changes")
         )
     ]
-    assert {"skus": [HELD], "seller": "acme"} in bodies
-    answer = operator.post("/api/sync/approve", json=bodies[-1])
+    (body,) = [body for body in bodies if body.get("skus") == [HELD]]
+    assert set(body["versions"]) == {HELD}
+    answer = operator.post("/api/sync/approve", json=body)
     assert answer.status_code == 200
     assert answer.json()["listings"][0]["is_done"]
+
+
+@pytest.mark.parametrize("address", ("/changes", PART))
+@pytest.mark.parametrize("decision", ("approve", "reject"))
+def test_a_button_decides_only_the_change_that_its_page_showed(
+    sample: SampleDeployment, operator: ApiClient, address: str, decision: str
+) -> None:
+    (body,) = [
+        body
+        for text in re.findall(
+            rf'data-verb="POST /api/sync/{decision}" data-body="([^"]+)"', read(operator, address)
+        )
+        if (body := json.loads(html.unescape(text))).get("skus") == [HELD]
+    ]
+    sample.execute(
+        """UPDATE listing_state SET proposed = proposed || '{"price": "8800.00"}' WHERE sku = %s""",
+        HELD,
+    )
+    (result,) = operator.post(f"/api/sync/{decision}", json=body).json()["listings"]
+    assert not result["is_done"]
+    assert "it is now 8800.00" in result["message"]
+    assert next(change["sku"] for change in operator.get("/api/sync/held").json()["items"]) == HELD
 
 
 def test_a_held_removal_is_shown_with_both_decisions_to_those_who_may_decide(

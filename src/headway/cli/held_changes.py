@@ -6,7 +6,7 @@ A part that was named but left as it was makes the exit code 1, and the answer s
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -31,6 +31,9 @@ Seller = Annotated[
     str | None, typer.Option(help="Whose listings; needed where several sellers list a part.")
 ]
 Reason = Annotated[str, typer.Option(help="Why; it is kept in the history.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+BodyT = TypeVar("BodyT", changes.Approval, changes.Decision, changes.Rollback)
 
 
 def register(app: typer.Typer) -> None:
@@ -100,24 +103,31 @@ def approve(
     all_: Annotated[bool, typer.Option("--all", help="Everything that can be approved.")] = False,
     reason: Reason = "",
     seller: Seller = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Let held changes reach the shop.
 
-    With --all, which needs a reason, the guard against mass changes also lets the rest of these
-    sellers' changes pass for 24 hours.
+    In a terminal, the command shows the changes and asks first; one that differs by then is not
+    approved. With --all, which needs a reason, the guard against mass changes also lets the rest
+    of these sellers' changes pass for 24 hours.
     """
     _either(skus, is_all=all_)
     if all_ and not reason.strip():
         raise InvalidError('--all needs a reason: --all --reason "why all of it may pass"')
-    body = changes.Approval(skus=_skus(skus), all=all_, seller=seller_id(seller), reason=reason)
+    body = changes.Approval(
+        skus=_skus(skus), all=all_, seller=seller_id(seller), reason=reason, dry_run=dry_run
+    )
     with open_client(server) as client:
+        if _is_asked(yes=yes or dry_run, as_json=as_json):
+            body = _ask_about(client.call(changes.approve, _trial(body)), body, "Approve")
         rulings = client.call(changes.approve, body).listings
         if all_:
             _report_all(rulings, as_json=as_json)
         else:
-            _report(rulings, as_json=as_json)
+            _report(rulings, as_json=as_json, is_trial=dry_run)
 
 
 def reject(
@@ -125,13 +135,23 @@ def reject(
     *,
     reason: Reason = "",
     seller: Seller = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keep the shop's price; the same quote is not held again."""
-    body = changes.Decision(skus=_skus(skus) or [], seller=seller_id(seller), reason=reason)
+    """Keep the shop's price; the same quote is not held again.
+
+    In a terminal, the command shows the changes and asks first; one that differs by then is not
+    rejected.
+    """
+    body = changes.Decision(
+        skus=_skus(skus) or [], seller=seller_id(seller), reason=reason, dry_run=dry_run
+    )
     with open_client(server) as client:
-        _report(client.call(changes.reject, body).listings, as_json=as_json)
+        if _is_asked(yes=yes or dry_run, as_json=as_json):
+            body = _ask_about(client.call(changes.reject, _trial(body)), body, "Reject")
+        _report(client.call(changes.reject, body).listings, as_json=as_json, is_trial=dry_run)
 
 
 def rollback(
@@ -145,10 +165,8 @@ def rollback(
     ] = None,
     reason: Reason = "",
     seller: Seller = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would change.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -164,28 +182,28 @@ def rollback(
         moment = instant(to, now, "--to")
         from_ = None if since is None else instant(since, now, "--since")
 
-        def batch(*, dry_run: bool) -> Sequence[Ruling]:
-            body = changes.Rollback(
-                skus=_skus(skus),
-                since=from_,
-                to=moment,
-                seller=seller_id(seller),
-                reason=reason,
-                dry_run=dry_run,
-            )
-            return client.call(changes.rollback, body).listings
-
-        if from_ is None:
-            _report(batch(dry_run=dry_run), as_json=as_json, is_trial=dry_run)
+        body = changes.Rollback(
+            skus=_skus(skus),
+            since=from_,
+            to=moment,
+            seller=seller_id(seller),
+            reason=reason,
+            dry_run=dry_run,
+        )
+        if from_ is None and not _is_asked(yes=yes or dry_run, as_json=as_json):
+            result = client.call(changes.rollback, body)
+            _report(result.listings, as_json=as_json, is_trial=dry_run)
             return
-        trial = batch(dry_run=True)
-        changing = sum(ruling.is_done for ruling in trial)
-        if dry_run or not changing:
-            _report(trial, as_json=as_json, is_trial=True)
+        trial = client.call(changes.rollback, _trial(body))
+        if dry_run or not trial.done:
+            _report(trial.listings, as_json=as_json, is_trial=from_ is not None)
             return
         of = f" of {seller}" if seller else ""
-        _confirm(f"Roll back {changing:,} prices{of} to {format_time(moment, now)}?", yes)
-        _report(batch(dry_run=False), as_json=as_json, is_trial=True)
+        if _is_asked(yes=yes, as_json=as_json):
+            _report(trial.listings, as_json=False, is_trial=True)
+        _confirm(f"Roll back {trial.done:,} prices{of} to {format_time(moment, now)}?", yes)
+        result = client.call(changes.rollback, _as_shown(trial, body))
+        _report(result.listings, as_json=as_json, is_trial=from_ is not None)
 
 
 def revive(
@@ -236,6 +254,31 @@ def _either(skus: Sequence[str] | None, *, is_all: bool) -> None:
 
 def _skus(names: Sequence[str] | None) -> list[Sku] | None:
     return [Sku(name) for name in names] if names else None
+
+
+def _is_asked(*, yes: bool, as_json: bool) -> bool:
+    """Return True if a person at a terminal decides, and has not agreed beforehand."""
+    return not yes and not as_json and sys.stdin.isatty()
+
+
+def _trial(body: BodyT) -> BodyT:
+    return body.model_copy(update={"dry_run": True})
+
+
+def _ask_about(trial: changes.Rulings, body: BodyT, verb: str) -> BodyT:
+    """Show what would be done, and ask; return the request that does only that."""
+    _report(trial.listings, as_json=False, is_trial=True)
+    if trial.done:
+        typer.confirm(f"{verb} {trial.done:,} of {len(trial.listings):,}?", abort=True, err=True)
+    return _as_shown(trial, body)
+
+
+def _as_shown(trial: changes.Rulings, body: BodyT) -> BodyT:
+    """Return the request that does only what the trial showed."""
+    if body.skus is None:
+        return body.model_copy(update={"version": trial.version})
+    versions = {one.sku: one.version for one in trial.listings if one.version}
+    return body.model_copy(update={"versions": versions})
 
 
 def _confirm(question: str, is_sure: bool) -> None:

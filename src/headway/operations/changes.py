@@ -3,14 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated, TypedDict
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from headway.core.access import Need
-from headway.core.catalog.review import Ruling
+from headway.core.catalog.listings import Sku
+from headway.core.catalog.review import Ruling, ShownVersions, total_version
 from headway.errors import InvalidError
 from headway.operations.callers import Caller
 from headway.operations.inputs import (
+    SKUS_MAX,
     Cursor,
     Instant,
     Limit,
@@ -18,7 +21,9 @@ from headway.operations.inputs import (
     RequestBody,
     SellerQuery,
     SellerText,
+    SkuQuery,
     Skus,
+    SkuText,
     example,
 )
 from headway.operations.listing_search import for_each_listing
@@ -28,6 +33,26 @@ from headway.store.catalog.review import HeldChange, Review
 
 TAG = "deciding"
 ERRORS = (404,)
+CHANGED = (*ERRORS, 409)
+VERSION_CHARS_MAX = 64
+
+Version = Annotated[str, Field(max_length=VERSION_CHARS_MAX, examples=["5f0c1e2ab94d7733"])]
+Versions = Annotated[
+    dict[SkuText, Version],
+    Field(
+        max_length=SKUS_MAX,
+        description="The version of each part's change as it was shown. A part whose change is"
+        " another one by now is left as it is, and its answer says what it is now.",
+    ),
+]
+BatchVersion = Annotated[
+    Version | None,
+    Field(
+        description="`version` of a dry run of the same request. If the result would be another"
+        " one by now, nothing is done (409)."
+    ),
+]
+DryRun = Annotated[bool, Field(description="Only answer what would be done.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,22 +65,48 @@ class HeldPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rulings:
-    """An answer for each listing, and how many were done."""
+    """An answer for each listing, how many were done, and one version of all of them."""
 
     listings: tuple[Ruling, ...]
     done: int
     left: int
+    version: str
 
 
-class Decision(RequestBody):
+class DecisionArguments(TypedDict):
+    """What every decision says beside its listings."""
+
+    reason: str
+    now: datetime
+    shown: ShownVersions
+    dry_run: bool
+
+
+class Shown(RequestBody):
+    """Which changes the caller was shown; without it the changes are decided as they are."""
+
+    versions: Versions = Field(default_factory=dict)
+    version: BatchVersion = None
+    dry_run: DryRun = False
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> "Shown":
+        is_batch = getattr(self, "skus", None) is None
+        if self.versions if is_batch else self.version:
+            raise ValueError("versions go with skus, and version with all or since")
+        return self
+
+
+class Decision(Shown):
     """Parts, whose they are if several sellers list one, and why."""
 
+    model_config = example({"skus": ["WF338109=K3"], "seller": "acme", "reason": "a typing error"})
     skus: Skus
     seller: SellerText | None = None
     reason: ReasonText = ""
 
 
-class Approval(RequestBody):
+class Approval(Shown):
     """Parts, or everything that can be approved, which needs a reason."""
 
     model_config = example(
@@ -73,7 +124,7 @@ class Approval(RequestBody):
         return self
 
 
-class Rollback(RequestBody):
+class Rollback(Shown):
     """Parts, or all of a seller's that changed since an instant, and the moment to return to."""
 
     model_config = example(
@@ -85,7 +136,6 @@ class Rollback(RequestBody):
     to: Instant
     seller: SellerText | None = None
     reason: ReasonText = ""
-    dry_run: bool = False
 
     @model_validator(mode="after")
     def _either(self) -> "Rollback":
@@ -111,65 +161,55 @@ class Revival(RequestBody):
 
 @operation("GET", "/api/sync/held", need=Need.READ, tag=TAG, errors=(404, 422))
 def held(
-    caller: Caller, *, seller: SellerQuery = None, cursor: Cursor = None, limit: Limit = 50
+    caller: Caller,
+    *,
+    seller: SellerQuery = None,
+    sku: SkuQuery = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
 ) -> HeldPage:
     """List the changes that are held for a person, the oldest first."""
     review = Review(caller.own.pool)
-    rows = review.held(caller.known(seller), limit=limit + 1, cursor=cursor)
+    rows = review.held(caller.known(seller), sku=sku, limit=limit + 1, cursor=cursor)
     items, next_cursor = cut(rows, limit)
     return HeldPage(items=items, next_cursor=next_cursor)
 
 
-@operation("POST", "/api/sync/approve", need=Need.WRITE, tag=TAG, errors=ERRORS)
+@operation("POST", "/api/sync/approve", need=Need.WRITE, tag=TAG, errors=CHANGED)
 def approve(caller: Caller, body: Approval) -> Rulings:
     """Let held changes reach the shop; `all` also lifts the guard against mass changes for 24 h."""
-    review, now, reason = Review(caller.own.pool), caller.now, body.reason
+    review, how = Review(caller.own.pool), _how(caller, body)
     if body.skus is None:
-        return ruled(review.approve_all(caller.known(body.seller), reason=reason, now=now))
+        return ruled(review.approve_all(caller.known(body.seller), **how))
     return ruled(
-        for_each_listing(
-            caller,
-            body.skus,
-            body.seller,
-            lambda *key: review.approve(*key, reason=reason, now=now),
-        )
+        for_each_listing(caller, body.skus, body.seller, lambda *key: review.approve(*key, **how))
     )
 
 
-@operation("POST", "/api/sync/reject", need=Need.WRITE, tag=TAG, errors=ERRORS)
+@operation("POST", "/api/sync/reject", need=Need.WRITE, tag=TAG, errors=CHANGED)
 def reject(caller: Caller, body: Decision) -> Rulings:
     """Keep the shop's price; the same quote is not held again."""
-    review, now = Review(caller.own.pool), caller.now
+    review, how = Review(caller.own.pool), _how(caller, body)
     return ruled(
-        for_each_listing(
-            caller,
-            body.skus,
-            body.seller,
-            lambda *key: review.reject(*key, reason=body.reason, now=now),
-        )
+        for_each_listing(caller, body.skus, body.seller, lambda *key: review.reject(*key, **how))
     )
 
 
-@operation("POST", "/api/sync/rollback", need=Need.WRITE, tag=TAG, errors=ERRORS)
+@operation("POST", "/api/sync/rollback", need=Need.WRITE, tag=TAG, errors=CHANGED)
 def rollback(caller: Caller, body: Rollback) -> Rulings:
     """Give parts the price that the shop showed at another time; stock stays as it is."""
-    review, to, reason, dry_run = Review(caller.own.pool), body.to, body.reason, body.dry_run
-    now = _require_past(caller.now, *filter(None, (body.since, to)))
+    review, to, how = Review(caller.own.pool), body.to, _how(caller, body)
+    _require_past(caller.now, *filter(None, (body.since, to)))
     if body.skus is not None:
         return ruled(
             for_each_listing(
-                caller,
-                body.skus,
-                body.seller,
-                lambda *key: review.rollback(*key, to=to, reason=reason, now=now, dry_run=dry_run),
+                caller, body.skus, body.seller, lambda *key: review.rollback(*key, to=to, **how)
             )
         )
     seller = caller.known(body.seller)
     if seller is None:
         raise InvalidError("since needs a seller: a batch is rolled back for one seller")
-    return ruled(
-        review.rollback(seller, since=body.since, to=to, reason=reason, now=now, dry_run=dry_run)
-    )
+    return ruled(review.rollback(seller, since=body.since, to=to, **how))
 
 
 @operation("POST", "/api/sync/revive", need=Need.WRITE, tag=TAG, errors=ERRORS)
@@ -186,14 +226,28 @@ def revive(caller: Caller, body: Revival) -> Rulings:
 def ruled(rulings: Sequence[Ruling]) -> Rulings:
     """Return the answer for each listing, and how many were done."""
     done = sum(ruling.is_done for ruling in rulings)
-    return Rulings(listings=tuple(rulings), done=done, left=len(rulings) - done)
+    return Rulings(
+        listings=tuple(rulings),
+        done=done,
+        left=len(rulings) - done,
+        version=total_version(rulings),
+    )
 
 
-def _require_past(now: datetime, *instants: datetime) -> datetime:
-    """Return now; raises InvalidError for an instant that is still to come."""
+def _how(caller: Caller, body: Decision | Approval | Rollback) -> DecisionArguments:
+    by_sku = {Sku(sku): version for sku, version in body.versions.items()}
+    return {
+        "reason": body.reason,
+        "now": caller.now,
+        "shown": ShownVersions(by_sku=by_sku, total=body.version),
+        "dry_run": body.dry_run,
+    }
+
+
+def _require_past(now: datetime, *instants: datetime) -> None:
+    """Raise InvalidError for an instant that is still to come."""
     for at in instants:
         if at > now:
             raise InvalidError(
                 f"{at:%Y-%m-%d %H:%M} UTC has not come yet; it is {now:%Y-%m-%d %H:%M}"
             )
-    return now

@@ -117,6 +117,9 @@ SellerPath = Annotated[
 ]
 NamePath = Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN)]
 SellerQuery = Annotated[SellerId | None, Field(description="One seller's alone; else all.")]
+SkuQuery = Annotated[
+    Sku | None, Field(max_length=NAME_CHARS_MAX, pattern=PLAIN, description="One part's alone.")
+]
 Cursor = Annotated[
     str | None,
     Field(max_length=CHARS_MAX, description="Where to go on: `next_cursor` of the page before."),

@@ -9,7 +9,7 @@ from headway.core.catalog.listings import SellerId, Sku
 from headway.core.catalog.price_history import SeriesPoint
 from headway.core.timetable.day import DayTimetable
 from headway.errors import NotFoundError, RequestError
-from headway.operations import history, listings
+from headway.operations import changes, history, listings
 from headway.operations.alerts import alerts_in
 from headway.operations.callers import operator, seller_or_operator
 from headway.operations.deployment import freshness, status
@@ -20,6 +20,7 @@ from headway.operations.status import day_of
 from headway.operations.suppliers import SupplierStatuses, worst_suppliers
 from headway.store.catalog.history import HistoryEvent
 from headway.store.catalog.product_list import ProductView
+from headway.store.catalog.review import HeldChange
 from headway.store.monitoring.freshness import Freshness
 from headway.store.monitoring.processes import Process, Processes
 from headway.store.status import RecentCall
@@ -29,6 +30,7 @@ from headway.web.section_lists import LISTS, ListPage, read
 ACTOR = "page"
 EVENTS_SHOWN = 25
 SUPPLIERS_SHOWN = 10
+SELLERS_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +100,7 @@ class PartSection:
     view: ProductView
     explained: ListingExplanation
     points: tuple[SeriesPoint, ...]
+    held: HeldChange | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +146,8 @@ def _part(app: App, key: PanelKey, _scene: Scene) -> PartsSection:
         return PartsSection(sku=sku, trouble=str(trouble))
     views = {product.user_id: product for product in products}
     points = {line.seller: line.points for line in series}
+    held = changes.held(caller, seller=seller, sku=sku, limit=SELLERS_SHOWN).items
+    held_by_seller = {change.user_id: change for change in held}
     return PartsSection(
         sku=sku,
         listings=tuple(
@@ -150,6 +155,7 @@ def _part(app: App, key: PanelKey, _scene: Scene) -> PartsSection:
                 view=views[listing.seller],
                 explained=listing,
                 points=points[listing.seller],
+                held=held_by_seller.get(listing.seller),
             )
             for listing in explained
             if listing.seller in views and listing.seller in points

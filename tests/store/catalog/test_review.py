@@ -1,120 +1,34 @@
 """A person's verbs over held changes, history and parked parts: whole or not at all, per seller."""
 
-import json
 from collections.abc import Callable
-from datetime import datetime, timedelta
-from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
+from tests.store.catalog.held_listings import (
+    HOUR,
+    JUMP,
+    P1,
+    P2,
+    P3,
+    A,
+    Ask,
+    B,
+    Put,
+    State,
+    events,
+    shows,
+    state,
+    wrote,
+)
 
 from headway.core.catalog.lifecycle import Settlement
 from headway.core.catalog.listings import Outcome, Priority, SellerId, Sku
-from headway.core.timetable.policies.rolling import Rolling
 from headway.errors import InvalidError, NotFoundError, StoreError
-from headway.store.catalog.listings import Listings
 from headway.store.catalog.review import Review
 from headway.store.timetable.schedule import Schedule
 from headway_lab.virtual_clock import VirtualClock
 
 CALL = "00000000-0000-4000-8000-000000000001"
-HOUR = timedelta(hours=1)
-A, B = SellerId("a"), SellerId("b")
-P1, P2, P3 = Sku("P1"), Sku("P2"), Sku("P3")
-JUMP = "the price would rise by 127 %"
-UNPRICED = "no price was quoted"
-Ask = Callable[..., list[tuple[Any, ...]]]
-Put = Callable[..., None]
-State = dict[str, Any]
-
-
-def shows(price: str, stock: int = 5, **more: Any) -> State:
-    return {
-        "price": price, "cost": "8", "currency": "USD", "compare_at": None,
-        "quantities": {"Miami": stock}, **more,
-    }  # fmt: skip
-
-
-@pytest.fixture
-def review(pool: ConnectionPool) -> Review:
-    return Review(pool)
-
-
-@pytest.fixture
-def ask(pool: ConnectionPool) -> Ask:
-    def query(sql: str, *values: object) -> list[tuple[Any, ...]]:
-        with pool.connection() as connection:
-            cursor = connection.execute(sql, values)
-            return cursor.fetchall() if cursor.description else []
-
-    return query
-
-
-@pytest.fixture
-def put(pool: ConnectionPool, clock: VirtualClock, ask: Ask) -> Put:
-    """Enter a listing whose shop shows what is desired; keywords are columns of its state."""
-
-    def enter(seller: SellerId, sku: Sku, **columns: Any) -> None:
-        now = clock.now()
-        Listings(pool).add([(seller, sku)], policy=Rolling(), now=now)
-        row = {
-            "desired": shows("11.00"), "desired_version": 3, "desired_at": now,
-            "applied_version": 3, **columns,
-        }  # fmt: skip
-        values = [json.dumps(item) if isinstance(item, dict) else item for item in row.values()]
-        ask(
-            f"INSERT INTO listing_state (user_id, sku, {', '.join(row)})"
-            f" VALUES (%s, %s{', %s' * len(row)})",
-            *(seller, sku, *values),
-        )
-
-    return enter
-
-
-@pytest.fixture
-def hold(put: Put, clock: VirtualClock) -> Put:
-    """Enter a listing whose price waits for a person."""
-
-    def enter(seller: SellerId, sku: Sku, *, price: str | None = "25.00", **columns: Any) -> None:
-        put(
-            seller,
-            sku,
-            held_reason=JUMP if price else UNPRICED,
-            held_at=columns.pop("held_at", clock.now()),
-            proposed=price and shows(price, 7),
-            observed={
-                "list_price": None, "net_price": "9", "currency": "USD",
-                "quantities": {"Miami": 7},
-            },
-            **columns,
-        )  # fmt: skip
-
-    return enter
-
-
-def state(ask: Ask, seller: SellerId, sku: Sku) -> State:
-    columns = "desired, desired_version, desired_at, push_at, held_reason, proposed, rejected"
-    where = "user_id = %s AND sku = %s"
-    (row,) = ask(f"SELECT {columns} FROM listing_state WHERE {where}", seller, sku)
-    return dict(zip(columns.split(", "), row, strict=True))
-
-
-def events(ask: Ask, kind: str) -> list[tuple[Any, ...]]:
-    return ask(
-        "SELECT user_id, sku, sync_timestamp, old_value, new_value, error_message"
-        " FROM sync_audit_log WHERE event_type = %s ORDER BY user_id, sku",
-        kind,
-    )
-
-
-def wrote(ask: Ask, sku: Sku, at: datetime, old: State | None, new: State) -> None:
-    """Record that the shop confirmed a write."""
-    ask(
-        "INSERT INTO sync_audit_log"
-        " (user_id, sku, sync_timestamp, event_type, old_value, new_value)"
-        " VALUES ('a', %s, %s, 'shopify_updated', %s::text::jsonb, %s::text::jsonb)",
-        *(sku, at, None if old is None else json.dumps(old), json.dumps(new)),
-    )
 
 
 def test_held_changes_are_listed_with_old_and_new_values_oldest_first(

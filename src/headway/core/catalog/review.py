@@ -1,25 +1,36 @@
 """Decisions about one listing that people make: approve, reject, roll back, trigger.
 
-Each returns a ruling: what changes, or why nothing does.
+Each returns a ruling: what changes, or why nothing does. A decision applies to the change that the
+person was shown: its version is sent along, and a change with another version is left as it is.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
+from hashlib import blake2b
 from typing import Any
 
 from headway.core.catalog.change_detection import money
+from headway.core.catalog.doubts import MARKS
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.pauses import Pause
 from headway.core.reasons import describe_pause
 
 MONEY = ("price", "cost", "compare_at")
+# What a person is shown of a state and decides by; the exact stock changes too often.
+SHOWN = ("currency", "status", *MARKS)
+QUOTED = ("list_price", "net_price")
+VERSION_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """Result of a person's command for one listing: done, or unchanged and why."""
+    """Result of a person's command for one listing: done, or unchanged and why.
+
+    `version` differs if the change differs; it is None where there is none to decide about.
+    """
 
     user_id: SellerId
     sku: Sku
@@ -27,6 +38,30 @@ class Ruling:
     message: str
     old: Mapping[str, Any] | None = None
     new: Mapping[str, Any] | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownVersions:
+    """The versions that a person was shown: of each part, or one of all parts together."""
+
+    by_sku: Mapping[Sku, str] = field(default_factory=dict)
+    total: str | None = None
+
+    def check(self, ruling: Ruling) -> Ruling:
+        """Return the ruling, or one that leaves a listing whose change is not the one shown."""
+        shown = self.by_sku.get(ruling.sku)
+        if shown is None or shown == ruling.version:
+            return ruling
+        price = (ruling.new or {}).get("price")
+        current = "nothing to decide" if ruling.version is None else "without a price"
+        now = f"it is now {price}" if price is not None else f"there is now {current}"
+        return replace(
+            ruling,
+            is_done=False,
+            new=None,
+            message=f"has changed since it was shown: {now}; look at it again",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +89,16 @@ class ReviewedListing:
         }
         return self.proposed or unpriced
 
-    def ruled(self, message: str, new: Mapping[str, Any] | None = None) -> Ruling:
+    @property
+    def held_version(self) -> str | None:
+        """The version of the held change, or None if nothing is held."""
+        if self.held_reason is None:
+            return None
+        return version_of(self.desired, self.proposed or self.observed)
+
+    def ruled(
+        self, message: str, new: Mapping[str, Any] | None = None, version: str | None = None
+    ) -> Ruling:
         """Return the ruling that changes the state to `new`, or leaves it."""
         return Ruling(
             user_id=self.user_id,
@@ -63,7 +107,38 @@ class ReviewedListing:
             message=message,
             old=self.desired,
             new=new,
+            version=version or self.held_version,
         )
+
+
+def version_of(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> str:
+    """Return a short text that differs if what a person is shown of a change differs."""
+    return _digest([_shown(old), _shown(new)])
+
+
+def total_version(rulings: Iterable[Ruling]) -> str:
+    """Return one version for the changes of many listings."""
+    return _digest(sorted([one.user_id, one.sku, one.version or ""] for one in rulings))
+
+
+def _shown(state: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if state is None:
+        return None
+    amounts = {name: money(state, name) for name in (*MONEY, *QUOTED)}
+    return {
+        **{name: state[name] for name in SHOWN if name in state},
+        **{
+            name: format(value.normalize(), "f")
+            for name, value in amounts.items()
+            if value is not None
+        },
+        "in_stock": any((state.get("quantities") or {}).values()),
+    }
+
+
+def _digest(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return blake2b(text.encode(), digest_size=VERSION_BYTES).hexdigest()
 
 
 def approve(state: ReviewedListing) -> Ruling:
@@ -104,7 +179,7 @@ def roll_back(state: ReviewedListing, past: Mapping[str, Any] | None) -> Ruling:
     new = {**state.desired, **cleared, **facts}
     if all(money(state.desired, name) == money(new, name) for name in MONEY):
         return state.ruled("shows that price already")
-    return state.ruled("rolled back", new)
+    return state.ruled("rolled back", new, version_of(state.desired, new))
 
 
 def trigger(

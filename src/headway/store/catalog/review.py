@@ -14,12 +14,22 @@ from decimal import Decimal
 from typing import Any
 
 from psycopg import Connection
+from pydantic import computed_field
 
 from headway.core.catalog.listings import SellerId, Sku
-from headway.core.catalog.review import ReviewedListing, Ruling, approve, reject, roll_back
+from headway.core.catalog.review import (
+    ReviewedListing,
+    Ruling,
+    ShownVersions,
+    approve,
+    reject,
+    roll_back,
+    total_version,
+    version_of,
+)
 from headway.core.pauses import longest
 from headway.core.reasons import describe_pause
-from headway.errors import InvalidError, NotFoundError
+from headway.errors import ConflictError, InvalidError, NotFoundError
 from headway.store import cursors
 from headway.store.catalog.suppliers import Suppliers
 from headway.store.pauses import active_pauses
@@ -28,7 +38,8 @@ from headway.store.queries import Queries, read_as
 
 MASS_LIFTED = timedelta(hours=24)
 NAMED_MAX = 5
-WOULD = "would be rolled back"
+ANY_VERSION = ShownVersions()
+WOULD = "would be "
 Key = tuple[SellerId, Sku]
 
 REQUESTED = "unnest(%(user_ids)s::text[], %(skus)s::text[]) AS requested(user_id, sku)"
@@ -37,6 +48,7 @@ SELECT user_id, sku, held_reason AS reason, held_at, desired AS old,
   coalesce(proposed, observed) AS new, proposed IS NOT NULL AS can_approve
 FROM listing_state
 WHERE held_reason IS NOT NULL AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+  AND (%(sku)s::text IS NULL OR sku = %(sku)s)
   AND (%(held_at)s::timestamptz IS NULL
        OR (held_at, user_id, sku) > (%(held_at)s, %(after_user)s, %(after_sku)s))
 ORDER BY held_at, user_id, sku LIMIT %(limit)s
@@ -149,7 +161,10 @@ RETURNING user_id, sku, old_value, new_value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldChange:
-    """A held change; `new` is the observation if the change cannot be approved."""
+    """A held change; `new` is the observation if the change cannot be approved.
+
+    A decision that names `version` is refused if the change is another one by then.
+    """
 
     user_id: SellerId
     sku: Sku
@@ -169,6 +184,12 @@ class HeldChange:
         """The price that an approval would push; None if the change cannot be approved."""
         return _price(self.new) if self.can_approve else None
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def version(self) -> str:
+        """Differs if the change differs; send it with the decision."""
+        return version_of(self.old, self.new)
+
     @property
     def cursor(self) -> str:
         """The cursor of the rows after it."""
@@ -180,16 +201,46 @@ def _price(values: Mapping[str, Any] | None) -> Decimal | None:
     return None if price is None else Decimal(str(price))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRule:
+    """What a person decides, of the changes that the person was shown."""
+
+    kind: str
+    rule: Callable[[ReviewedListing], Ruling]
+    shown: ShownVersions
+    dry_run: bool
+
+    def rule_all(self, states: Sequence[ReviewedListing]) -> list[Ruling]:
+        """Return a ruling for each listing; raises ConflictError if the batch is another one."""
+        rulings = [self.shown.check(self.rule(state)) for state in states]
+        if self.shown.total not in {None, total_version(rulings)}:
+            raise ConflictError(
+                f"these changes are not the ones that were shown, there are now {len(rulings):,};"
+                " nothing was done; look at them again"
+            )
+        return rulings
+
+
 class Review(Queries):
     """Held changes and parked listings."""
 
     def held(
-        self, user_id: SellerId | None = None, *, limit: int, cursor: str | None = None
+        self,
+        user_id: SellerId | None = None,
+        *,
+        sku: Sku | None = None,
+        limit: int,
+        cursor: str | None = None,
     ) -> list[HeldChange]:
         """Return held changes of one seller or of all, the oldest first, from a cursor on."""
         after = cursors.decode(cursor, datetime, str, str) if cursor else (None, None, None)
         names = ("held_at", "after_user", "after_sku")
-        values = {"user_id": user_id, "limit": limit, **dict(zip(names, after, strict=True))}
+        values = {
+            "user_id": user_id,
+            "sku": sku,
+            "limit": limit,
+            **dict(zip(names, after, strict=True)),
+        }
         return self._read(HeldChange, HELD, values)
 
     def sellers_of(self, skus: Sequence[Sku]) -> dict[Sku, list[SellerId]]:
@@ -197,41 +248,63 @@ class Review(Queries):
         return dict(self._rows(SELLERS, {"skus": list(skus)}))
 
     def approve(
-        self, user_id: SellerId, skus: Sequence[Sku], *, reason: str, now: datetime
+        self,
+        user_id: SellerId,
+        skus: Sequence[Sku],
+        *,
+        reason: str,
+        now: datetime,
+        shown: ShownVersions = ANY_VERSION,
+        dry_run: bool = False,
     ) -> list[Ruling]:
         """Approve held changes; return a result for each SKU."""
+        decision = DecisionRule(kind="change_approved", rule=approve, shown=shown, dry_run=dry_run)
         with self._transaction() as connection:
             keys = _lock(connection, [(user_id, sku) for sku in skus])
-            return _decide(
-                connection, keys, approve, kind="change_approved", reason=reason, now=now
-            )
+            return _decide(connection, keys, decision, reason=reason, now=now)
 
-    def approve_all(self, user_id: SellerId | None, *, reason: str, now: datetime) -> list[Ruling]:
+    def approve_all(
+        self,
+        user_id: SellerId | None,
+        *,
+        reason: str,
+        now: datetime,
+        shown: ShownVersions = ANY_VERSION,
+        dry_run: bool = False,
+    ) -> list[Ruling]:
         """Approve everything held, of one seller or of all.
 
         For a day the guard against mass changes lets the rest of these sellers' change pass too.
         """
-        if not reason.strip():
+        if not reason.strip() and not dry_run:
             raise InvalidError(
                 "give a reason for approving everything: it is kept with each change"
             )
+        decision = DecisionRule(kind="change_approved", rule=approve, shown=shown, dry_run=dry_run)
         with self._transaction() as connection:
             keys = _lock(connection, connection.execute(HELD_KEYS, {"user_id": user_id}))
-            rulings = _decide(
-                connection, keys, approve, kind="change_approved", reason=reason, now=now
-            )
-            sellers = sorted({ruling.user_id for ruling in rulings if ruling.is_done})
-            values = {"user_ids": sellers, "until": now + MASS_LIFTED, "now": now}
-            connection.execute(LIFT_MASS_GUARD, values)
+            rulings = _decide(connection, keys, decision, reason=reason, now=now)
+            if not dry_run:
+                sellers = sorted({ruling.user_id for ruling in rulings if ruling.is_done})
+                values = {"user_ids": sellers, "until": now + MASS_LIFTED, "now": now}
+                connection.execute(LIFT_MASS_GUARD, values)
         return rulings
 
     def reject(
-        self, user_id: SellerId, skus: Sequence[Sku], *, reason: str, now: datetime
+        self,
+        user_id: SellerId,
+        skus: Sequence[Sku],
+        *,
+        reason: str,
+        now: datetime,
+        shown: ShownVersions = ANY_VERSION,
+        dry_run: bool = False,
     ) -> list[Ruling]:
         """Reject held changes: the shop stays as it is, and the same quote is not held again."""
+        decision = DecisionRule(kind="change_rejected", rule=reject, shown=shown, dry_run=dry_run)
         with self._transaction() as connection:
             keys = _lock(connection, [(user_id, sku) for sku in skus])
-            return _decide(connection, keys, reject, kind="change_rejected", reason=reason, now=now)
+            return _decide(connection, keys, decision, reason=reason, now=now)
 
     def rollback(
         self,
@@ -242,6 +315,7 @@ class Review(Queries):
         to: datetime,
         reason: str,
         now: datetime,
+        shown: ShownVersions = ANY_VERSION,
         dry_run: bool = False,
     ) -> list[Ruling]:
         """Give listings, or all that changed since an instant, the price the shop showed at `to`.
@@ -260,12 +334,8 @@ class Review(Queries):
             def rule(state: ReviewedListing) -> Ruling:
                 return roll_back(state, past.get((state.user_id, state.sku)))
 
-            if dry_run:
-                trial = [rule(state) for state in _read(connection, keys)]
-                return [
-                    replace(ruling, message=WOULD) if ruling.is_done else ruling for ruling in trial
-                ]
-            return _decide(connection, keys, rule, kind="rolled_back", reason=reason, now=now)
+            decision = DecisionRule(kind="rolled_back", rule=rule, shown=shown, dry_run=dry_run)
+            return _decide(connection, keys, decision, reason=reason, now=now)
 
     def revive(self, user_id: SellerId, skus: Sequence[Sku], *, now: datetime) -> list[Ruling]:
         """Revive parked listings: back on sale as they were, and due for the next call."""
@@ -299,21 +369,24 @@ def _lock(connection: Connection, requested: Iterable[Key]) -> list[Key]:
 def _decide(
     connection: Connection,
     keys: Sequence[Key],
-    rule: Callable[[ReviewedListing], Ruling],
+    decision: DecisionRule,
     *,
-    kind: str,
     reason: str,
     now: datetime,
 ) -> list[Ruling]:
-    """Decide on each listing and write what is done, with its event."""
+    """Decide on each listing and write what is done, with its event, unless it is a dry run."""
     states = _read(connection, keys)
-    rulings = [rule(state) for state in states]
+    rulings = decision.rule_all(states)
+    if decision.dry_run:
+        return [
+            replace(one, message=WOULD + one.message) if one.is_done else one for one in rulings
+        ]
     rows = [
         {
             "user_id": ruling.user_id,
             "sku": ruling.sku,
-            "desired": None if kind == "change_rejected" else ruling.new,
-            "rejected": None if kind == "change_approved" else state.quoted(),
+            "desired": None if decision.kind == "change_rejected" else ruling.new,
+            "rejected": None if decision.kind == "change_approved" else state.quoted(),
             "old_value": ruling.old,
             "new_value": ruling.new,
         }
@@ -323,8 +396,8 @@ def _decide(
     if rows:
         done = [(ruling.user_id, ruling.sku) for ruling in rulings if ruling.is_done]
         connection.execute(END_LEASES, _columns(done))
-        values = {"rows": json.dumps(rows), "kind": kind, "reason": reason or None, "now": now}
-        connection.execute(WRITE, values)
+        values = {"rows": json.dumps(rows), "reason": reason or None, "now": now}
+        connection.execute(WRITE, {**values, "kind": decision.kind})
     return rulings
 
 

@@ -100,7 +100,7 @@ async function act(button, more = {}) {
     else toast(messageOf(reply, `${label}: done`), { undo });
     if ("reload" in dataset) window.location.reload();
   } catch (trouble) {
-    toast(trouble instanceof TypeError ? "the server is not responding; reload the page to see whether the change was made" : trouble.message, { isBad: true });
+    fail(trouble);
   } finally {
     pending.delete(id);
     const now = document.getElementById(id);
@@ -129,8 +129,38 @@ async function undoIt({ undo, body }) {
   }
 }
 
+function price(state) {
+  return state && state.price !== undefined && state.price !== null ? state.price : "no price";
+}
+
+// What a dry run answers, in words: one change from old to new, of many the count and the range.
+function outcomeOf({ listings, done, left }) {
+  if (!listings.length) return "There is nothing to do.";
+  const [first] = listings;
+  if (listings.length === 1) return first.is_done ? `${first.sku}: ${price(first.old)} → ${price(first.new)}.` : `${first.sku}: ${first.message}.`;
+  const moves = listings.filter((one) => one.is_done && Number(price(one.old))).map((one) => (price(one.new) / price(one.old) - 1) * 100);
+  const percent = (move) => `${move < 0 ? "−" : "+"}${Math.abs(move).toFixed(1)} %`;
+  const range = moves.length ? `, from ${percent(Math.min(...moves))} to ${percent(Math.max(...moves))}` : "";
+  const rest = left ? ` ${left} cannot be changed: ${listings.find((one) => !one.is_done).message}.` : "";
+  return `${done} ${done === 1 ? "price changes" : "prices change"}${range}.${rest}`;
+}
+
+// Shows in the dialog what a request would do; returns what makes the request mean just that.
+async function preview(button, more) {
+  const { dataset } = button;
+  const body = { ...JSON.parse(dataset.body || "{}"), ...more };
+  const reply = await ask(dataset.verb, { ...body, dry_run: true });
+  document.getElementById("ask-text").textContent = `${outcomeOf(reply)} ${dataset.text}`;
+  if (!body.skus) return { version: reply.version };
+  return { versions: Object.fromEntries(reply.listings.filter((one) => one.version).map((one) => [one.sku, one.version])) };
+}
+
+function fail(trouble) {
+  toast(trouble instanceof TypeError ? "the server is not responding; reload the page to see whether the change was made" : trouble.message, { isBad: true });
+}
+
 // Asks in the dialog; the fields that a button wants are shown, `!` makes one required.
-function askFirst(button) {
+async function askFirst(button) {
   const dialog = document.getElementById("ask");
   const form = dialog.querySelector("form");
   const askedFields = new Map(button.dataset.ask.split(" ").map((name) => [name.replace("!", ""), name.endsWith("!")]));
@@ -146,8 +176,25 @@ function askFirst(button) {
       if (button.dataset[input.name]) input.value = button.dataset[input.name];
     }
   }
-  form.onsubmit = () => act(button, answers(form));
-  dialog.showModal();
+  const yes = document.getElementById("ask-yes");
+  let shown = button.dataset.preview === "submit" ? null : {};
+  form.oninput = () => {
+    if (button.dataset.preview === "submit") shown = null;
+    yes.textContent = button.dataset.yes;
+  };
+  form.onsubmit = (event) => {
+    if (shown) act(button, { ...answers(form), ...shown });
+    else {
+      event.preventDefault();
+      preview(button, answers(form)).then((versions) => { shown = versions; yes.textContent = "Confirm"; }, fail);
+    }
+  };
+  try {
+    if (button.dataset.preview === "open") shown = await preview(button, {});
+    dialog.showModal();
+  } catch (trouble) {
+    fail(trouble);
+  }
 }
 
 function answers(form) {
