@@ -82,7 +82,7 @@ class DecisionArguments(TypedDict):
     dry_run: bool
 
 
-class Shown(RequestBody):
+class ShownChanges(RequestBody):
     """Which changes the caller was shown; without it the changes are decided as they are."""
 
     versions: Versions = Field(default_factory=dict)
@@ -90,14 +90,14 @@ class Shown(RequestBody):
     dry_run: DryRun = False
 
     @model_validator(mode="after")
-    def _of_one_kind(self) -> "Shown":
+    def _of_one_kind(self) -> "ShownChanges":
         is_batch = getattr(self, "skus", None) is None
         if self.versions if is_batch else self.version:
             raise ValueError("versions go with skus, and version with all or since")
         return self
 
 
-class Decision(Shown):
+class Decision(ShownChanges):
     """Parts, whose they are if several sellers list one, and why."""
 
     model_config = example({"skus": ["WF338109=K3"], "seller": "acme", "reason": "a typing error"})
@@ -106,7 +106,7 @@ class Decision(Shown):
     reason: ReasonText = ""
 
 
-class Approval(Shown):
+class Approval(ShownChanges):
     """Parts, or everything that can be approved, which needs a reason."""
 
     model_config = example(
@@ -124,7 +124,7 @@ class Approval(Shown):
         return self
 
 
-class Rollback(Shown):
+class Rollback(ShownChanges):
     """Parts, or all of a seller's that changed since an instant, and the moment to return to."""
 
     model_config = example(
