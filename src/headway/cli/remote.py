@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from headway import __version__
-from headway.cli.server_api import PROVIDER, ApiReply, HeadwayApi
+from headway.client.api import PROVIDER, ApiReply, HeadwayApi
 from headway.errors import StoreError, UnreadableError
 from headway.operations import changes
 from headway.operations.callers import OperatorCaller

@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from headway.cli.progress import progress, tell_share
-from headway.cli.server_api import PROVIDER
 from headway.cli.target import open_client
+from headway.client.api import PROVIDER
 from headway.clock import SystemClock
 from headway.core.runs import Run, RunKind, RunStatus
 from headway.errors import HeadwayError, InvalidError, StoreError, TransientError

@@ -10,8 +10,8 @@ import typer
 
 from headway import config
 from headway.cli.remote import RemoteClient
-from headway.cli.server_api import HeadwayApi
 from headway.cli.session import REAL_TIME, Session, open_session
+from headway.client.api import HeadwayApi
 from headway.config import Settings
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConfigError

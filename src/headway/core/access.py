@@ -1,14 +1,16 @@
 """Who may do what: roles, what a request needs, and tenant isolation.
 
-    need      operator   reader of all   seller   reader of one seller
-    read      all        all             own      own
-    write     all        no              own      no
-    oversee   yes        yes             no       no
-    operate   yes        no              no       no
+    need      operator   reader of all   seller   reader of one seller   permits
+    read      all        all             own      own                    no
+    write     all        no              own      no                     no
+    oversee   yes        yes             no       no                     no
+    operate   yes        no              no       no                     no
+    permit    yes        no              no       no                     yes
 
 `read` and `write` are about sellers' data: a principal that belongs to a seller sees and changes
 only that seller's data. `oversee` and `operate` are about what belongs to no seller: limits, the
-ledger, platforms' days, keys, pauses of everything.
+ledger, platforms' days, keys, pauses of everything. `permit` is for other programs that use the
+same credentials: they take permits for their calls, and can do nothing else.
 """
 
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ class Role(StrEnum):
     OPERATOR = "operator"
     SELLER = "seller"
     READER = "reader"
+    PERMITS = "permits"
 
 
 class Need(StrEnum):
@@ -34,6 +37,11 @@ class Need(StrEnum):
     WRITE = "write"
     OVERSEE = "oversee"
     OPERATE = "operate"
+    PERMIT = "permit"
+
+
+OF_NO_SELLER = frozenset({Need.OVERSEE, Need.OPERATE, Need.PERMIT})
+OF_READERS = frozenset({Need.READ, Need.OVERSEE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +64,11 @@ class Principal:
 
     def may(self, need: Need) -> bool:
         """Return True if the table above allows it."""
-        if need in {Need.OVERSEE, Need.OPERATE} and self.seller is not None:
+        if self.role is Role.PERMITS:
+            return need is Need.PERMIT
+        if need in OF_NO_SELLER and self.seller is not None:
             return False
-        return need in {Need.READ, Need.OVERSEE} or self.role is not Role.READER
+        return need in OF_READERS or self.role is not Role.READER
 
     def require(self, need: Need) -> None:
         """Raise ForbiddenError unless the table above allows it."""

@@ -13,7 +13,7 @@ from pydantic import Field
 from headway.app import App
 from headway.app.providers import kind_of, shared_limits, supplier_key, supplier_limit
 from headway.core.access import Need
-from headway.core.catalog.listings import LimitKey, SupplierName
+from headway.core.catalog.listings import MAIN, LimitKey, SupplierName
 from headway.core.limits.status import Gauge
 from headway.core.limits.transitions import Resource
 from headway.errors import NotFoundError
@@ -99,6 +99,45 @@ def ledger(
     rows = queries.ledger(key, since=since, until=until, limit=limit + 1, cursor=cursor)
     items, next_cursor = cut(rows, limit)
     return LedgerPage(items=items, next_cursor=next_cursor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedLimit:
+    """A limit that the limiter of this process knows; `supplier` is whose credential it is."""
+
+    name: str
+    key: LimitKey
+    supplier: SupplierName | None = None
+
+
+def limit_of_name(app: App, name: str) -> NamedLimit:
+    """Return a limit by its display name, or a supplier's by the supplier; raises NotFoundError."""
+    supplier = SupplierName(name)
+    if name == MAIN or supplier in Suppliers(app.pool).names():
+        return _supplier_limit(app, supplier)
+    return _known(app, LimitKey(key_of(app, name)), name)
+
+
+def limit_of_key(app: App, key: str) -> NamedLimit:
+    """Return the limit of a key; raises NotFoundError if it is that of a former app."""
+    name = names_of(app, [key]).get(key)
+    if name is None:
+        raise NotFoundError("the limit of this permit is not in use any more")
+    return _known(app, LimitKey(key), name)
+
+
+def _known(app: App, key: LimitKey, name: str) -> NamedLimit:
+    """Let the limiter know a limit, and say whose credential it is."""
+    for supplier in Suppliers(app.pool).names():
+        if app.for_supplier(supplier).limit_key == key:
+            return _supplier_limit(app, supplier)
+    if (resource := _unshared_limit(app, key, name)) is not None:
+        app.limiter.know(resource)
+    return NamedLimit(name=name, key=key)
+
+
+def _supplier_limit(app: App, supplier: SupplierName) -> NamedLimit:
+    return NamedLimit(name=supplier, key=app.for_supplier(supplier).limit_key, supplier=supplier)
 
 
 def key_of(app: App, name: str) -> str:

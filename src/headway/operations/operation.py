@@ -12,14 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Concatenate, Generic, ParamSpec, TypeVar
 
-from headway.core.access import Need
+from headway.core.access import OF_NO_SELLER, Need
 from headway.errors import InvariantError
 from headway.operations.callers import Caller, OperatorCaller
 
 By_contra = TypeVar("By_contra", bound=Caller, contravariant=True)
 Arguments = ParamSpec("Arguments")
 Result_co = TypeVar("Result_co", covariant=True)
-FOR_OPERATORS = {Need.OVERSEE, Need.OPERATE}
 OK = 200
 
 
@@ -72,7 +71,7 @@ def operation(
         function: Callable[Concatenate[By_contra, Arguments], Result_co],
     ) -> ApiOperation[By_contra, Arguments, Result_co]:
         first = next(iter(inspect.signature(function).parameters.values()))
-        if first.annotation is not (OperatorCaller if need in FOR_OPERATORS else Caller):
+        if first.annotation is not (OperatorCaller if need in OF_NO_SELLER else Caller):
             raise InvariantError(f"{method} {path}: {first} does not fit the need {need}")
         return ApiOperation(function, method, path, need, tag, errors, status, shown_once)
 

@@ -23,6 +23,7 @@ from headway.operations import (
     rehearsals,
     removals,
     runs,
+    shared_permits,
     shop_links,
     shops,
     suppliers,
@@ -33,7 +34,7 @@ from headway.operations.operation import ApiOperation
 NOUNS = (
     deployment, listings, imports, history, changes, pauses, publishing, accounts, jobs,
     removals, shops, rehearsals, shop_links, terms, suppliers, probe, recordings, providers,
-    alerts, limits, laws, notify, runs, people,
+    alerts, limits, shared_permits, laws, notify, runs, people,
 )  # fmt: skip
 OPERATIONS: tuple[ApiOperation[Any, Any, Any], ...] = tuple(
     declared

@@ -477,10 +477,13 @@ def test_a_trusted_call_must_leave_soon_and_one_counted_at_its_finish_within_its
     window = Window(limit=2, span_s=60, jitter_s=0.4, anchor="cap")
     bucket = Bucket(capacity=40, rate_per_s=2)
     limiter = limiter_of(clock, shop=(window,), points=(bucket,), boeing=(BOEING,))
-    assert limiter.begin(ask(limiter, lease_s=90)) == Granted(send_within_s=45)
-    assert limiter.begin(ask(limiter, "shop")) == Granted(send_within_s=0.2)
+    granted = limiter.begin(ask(limiter, lease_s=90))
+    assert granted == Granted(send_within_s=45, finish_within_s=90)
+    granted = limiter.begin(ask(limiter, "shop", lease_s=10))
+    assert granted == Granted(send_within_s=0.2, finish_within_s=10)
     clock.sleep(60)
-    assert limiter.begin(ask(limiter, "points")) == Granted(send_within_s=1)
+    granted = limiter.begin(ask(limiter, "points", lease_s=10))
+    assert granted == Granted(send_within_s=1, finish_within_s=10)
 
 
 def test_a_state_survives_its_json_form(clock: VirtualClock) -> None:

@@ -20,9 +20,13 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
-    """Send now; after `send_within_s` it is too late, and the permit is to be settled unsent."""
+    """Send now; after `send_within_s` it is too late, and the permit is to be settled unsent.
+
+    After `finish_within_s`, the end of the lease, the call counts as lost.
+    """
 
     send_within_s: float
+    finish_within_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

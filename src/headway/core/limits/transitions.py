@@ -202,7 +202,9 @@ def begin(
     }
     within_s = min(_send_within_s(resources[key], entry) for key, entry in waiting.items())
     notes = tuple(_ledger_line(key, entry, now_us) for key, entry in waiting.items())
-    return LimitStep(answer=Granted(send_within_s=within_s), states=begun, notes=notes)
+    lease_s = min(entry.lease_us for entry in waiting.values()) / SECOND_US
+    granted = Granted(send_within_s=within_s, finish_within_s=lease_s)
+    return LimitStep(answer=granted, states=begun, notes=notes)
 
 
 def settle(

@@ -93,11 +93,16 @@ class HeadwayApi:
         *,
         query: Query | None = None,
         body: Mapping[str, Any] | None = None,
+        wait_s_max: float = WAIT_S_MAX,
     ) -> ApiReply:
-        """Send a request and read its reply; a POST is done once. Raises HeadwayError."""
+        """Send a request and read its reply; a POST is done once. Raises HeadwayError.
+
+        If the server asks to wait, wait up to `wait_s_max` seconds in all.
+        """
         if method == "POST":
             body = body or {}
-        return self._read_reply(self._ask(method, path, query=query, body=body))
+        reply = self._ask(method, path, query=query, body=body, wait_s_max=wait_s_max)
+        return self._read_reply(reply)
 
     def lines(self, path: str, query: Query | None = None) -> Iterator[str]:
         """Yield the lines of a long answer as they come; raises HeadwayError, also under way."""
@@ -119,6 +124,7 @@ class HeadwayApi:
         *,
         query: Query | None = None,
         body: Mapping[str, Any] | None = None,
+        wait_s_max: float = WAIT_S_MAX,
     ) -> httpx.Response:
         """Send a request until the reply does not ask us to wait."""
         headers = {"Idempotency-Key": fresh_id()} if method == "POST" else {}
@@ -137,7 +143,7 @@ class HeadwayApi:
                 is_again = True
                 continue
             wait_s = retry_after_s(answer.headers) if answer.status_code in WAIT_STATUSES else None
-            if wait_s is None or waited_s + wait_s > WAIT_S_MAX:
+            if wait_s is None or waited_s + wait_s > wait_s_max:
                 return answer
             wait_s = max(wait_s, WAIT_S_MIN)
             self._clock.sleep(wait_s)

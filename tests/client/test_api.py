@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headway.cli.server_api import NOT_SET_UP, HeadwayApi
+from headway.client.api import NOT_SET_UP, HeadwayApi
 from headway.errors import (
     ConfigError,
     ConflictError,
