@@ -1,23 +1,13 @@
 """`headway permit`: a command of the user's own, run under a permit."""
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
-import pytest
 from psycopg_pool import ConnectionPool
-from tests.cli.conftest import Result
 
 from headway.core.access import Role
 
-Run = Callable[..., Result]
 PRINT = (sys.executable, "-c", "print('called')")
-
-
-@pytest.fixture
-def fresh(both: Any) -> Any:
-    """Return both databases with a limit that may be used now."""
-    return both
 
 
 def ledger(pool: ConnectionPool) -> list[tuple[Any, ...]]:
@@ -68,5 +58,5 @@ def test_a_command_that_does_not_exist_costs_no_permit(both: Any) -> None:
 
 def test_a_limit_that_does_not_exist_is_named(both: Any) -> None:
     result = both.local("permit", "nothing", "--", *PRINT)
-    assert result.code == 1
+    assert result.code == 2
     assert "there is no such limit" in result.err

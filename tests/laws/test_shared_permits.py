@@ -56,7 +56,7 @@ class Program:
 
     def run(self) -> None:
         clock = self.scenario.clock
-        while not self.is_dead:
+        while not self.is_dead():
             clock.sleep(self.every_s)
             if self.permits is None:
                 self._call()
@@ -65,12 +65,11 @@ class Program:
                 request = self.permits()
                 with request as call:
                     self._call(call.left_s)
-                    if self.is_dead:
+                    if self.is_dead():
                         request._call = None  # killed: it settles nothing any more
             except TooManyError:
                 self.refusals += 1
 
-    @property
     def is_dead(self) -> bool:
         return self.scenario.clock.monotonic() >= self.dies_at_s
 
@@ -97,9 +96,12 @@ def permits_of(
     clock: VirtualClock = scenario.clock
     client = ApiClient(create(scenario.app, real_time=clock, refresh_s=0))
     key = auth_headers(pool, Role.PERMITS)["Authorization"].removeprefix("Bearer ")
-    api = HeadwayApi("http://headway.test", key, clock=clock, transport=SiteTransport(client))
+
+    def open_api() -> HeadwayApi:
+        return HeadwayApi("http://headway.test", key, clock=clock, transport=SiteTransport(client))
+
     body = {"limit": "main", "max_wait_s": max_wait_s, "timeout_s": 60.0}
-    return lambda: PermitRequest(PermitServer(api), body, clock=clock)
+    return lambda: PermitRequest(PermitServer(open_api), body, clock=clock)
 
 
 @pytest.mark.parametrize("days", (0.1, pytest.param(1, marks=pytest.mark.campaign)))

@@ -38,17 +38,16 @@ KILL_AFTER_S, END_S = 5.0, 10.0
 class ClientPermits:
     """Permits of the database here, or of a server."""
 
+    speed: float | None = None
+
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    @property
-    def speed(self) -> float | None:
-        """How many times faster than real time its clock runs; None for real time."""
-        return self._client.speed
-
     def take(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Take a permit."""
-        return asdict(self._client.call(take_permit, PermitBody.model_validate(body)))
+        permit = self._client.call(take_permit, PermitBody.model_validate(body))
+        self.speed = self._client.speed
+        return asdict(permit)
 
     def begin(self, permit_id: str) -> Mapping[str, Any]:
         """Begin a permit that waited."""
@@ -57,6 +56,9 @@ class ClientPermits:
     def settle(self, permit_id: str, body: Mapping[str, Any]) -> None:
         """Report how the call ended."""
         self._client.call(settle_permit, permit_id, SettleBody.model_validate(body))
+
+    def close(self) -> None:
+        """Keep the client open: the command that opened it closes it."""
 
 
 def register(app: typer.Typer) -> None:

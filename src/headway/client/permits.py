@@ -6,7 +6,7 @@ provider's limit. If your program dies, the permit expires by itself.
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Protocol
@@ -43,14 +43,18 @@ class PermitSource(Protocol):
     def settle(self, permit_id: str, body: Answer) -> None:
         """Report how the call ended."""
 
+    def close(self) -> None:
+        """Close what was opened for this call."""
+
 
 class PermitServer:
-    """Permits of a Headway server, over HTTP."""
+    """Permits of a Headway server, over HTTP; a connection lasts for one call."""
 
     speed: float | None = None
 
-    def __init__(self, api: HeadwayApi) -> None:
-        self._api = api
+    def __init__(self, open_api: Callable[[], HeadwayApi]) -> None:
+        self._open_api = open_api
+        self._api: HeadwayApi | None = None
 
     def take(self, body: Answer) -> Answer:
         """Take a permit."""
@@ -64,7 +68,14 @@ class PermitServer:
         """Report how the call ended."""
         self._post(f"/{permit_id}/settle", body)
 
+    def close(self) -> None:
+        """Close the connection; the next request opens another."""
+        if self._api is not None:
+            self._api.close()
+            self._api = None
+
     def _post(self, path: str, body: Answer) -> Answer:
+        self._api = self._api or self._open_api()
         reply = self._api.request("POST", f"/api/permits{path}", body=body, wait_s_max=0)
         self.speed = reply.speed
         answer: Answer = reply.json
@@ -127,7 +138,14 @@ class PermitRequest:
 
     def __enter__(self) -> Call:
         """Wait for the permit; raises TooManyError if that would take longer than you allow."""
-        self._call = None
+        try:
+            self._call = self._wait()
+        except BaseException:
+            self._source.close()
+            raise
+        return self._call
+
+    def _wait(self) -> Call:
         began_s = self._clock.monotonic()
         permit_id: str | None = None
         while True:
@@ -136,8 +154,7 @@ class PermitRequest:
             answer = self._ask(permit_id, left_s)
             permit_id = answer["id"]
             if answer["state"] == "granted":
-                self._call = Call(answer, clock=self._clock, asked_s=asked_s, speed=self._speed)
-                return self._call
+                return Call(answer, clock=self._clock, asked_s=asked_s, speed=self._speed)
             wait_s = float(answer["wait_s"])
             if wait_s > left_s or self._is_given_up.is_set():
                 self._give_back(permit_id)
@@ -158,8 +175,11 @@ class PermitRequest:
         if call.outcome is None:
             call.answered() if error is None else call.timed_out()
         assert call.outcome is not None, "every call has an outcome by now"
-        with suppress(HeadwayError):
-            self._source.settle(call.id, call.outcome)
+        try:
+            with suppress(HeadwayError):
+                self._source.settle(call.id, call.outcome)
+        finally:
+            self._source.close()
 
     async def __aenter__(self) -> Call:
         """Wait for the permit without blocking the event loop; canceling gives it back."""
@@ -233,5 +253,5 @@ def permit(
         "cost": cost,
         "purpose": purpose,
     }
-    source = PermitServer(HeadwayApi(address, key, clock=clock))
+    source = PermitServer(lambda: HeadwayApi(address, key, clock=clock))
     return PermitRequest(source, body, clock=clock)
