@@ -50,7 +50,7 @@ def test_every_headway_command_in_it_exists_with_its_options(page: Path) -> None
             command = command.commands[words.pop(0)]
         known = {name for option in command.params for name in option.opts}
         used = {word.partition("=")[0] for word in words if word.startswith("--")}
-        assert used <= known | {"--help"}, f"{page.name}: {sorted(used - known)}"
+        assert used <= known | {"--help", "--"}, f"{page.name}: {sorted(used - known)}"
 
 
 def test_the_parts_and_jobs_of_the_first_steps_are_in_the_demo() -> None:

@@ -94,8 +94,13 @@ def test_a_login_link_is_created(on_database: Headway, pool: ConnectionPool) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     (
-        (("create", "x", "--role", "seller"), "needs --seller"),
-        (("create", "x", "--role", "operator", "--seller", "acme"), "leave --seller out"),
+        (("create", "x", "--role", "seller"), "the role seller needs one"),
+        (
+            ("create", "x", "--role", "operator", "--seller", "acme"),
+            "the role operator belongs to no seller",
+        ),
+        (("create", "x", "--role", "permits", "--seller", "acme"), "permits belongs to no seller"),
+        (("link", "--role", "permits"), "it has no login link"),
         (("create", "x", "--role", "king"), "'king' is not one of"),
         (("create", " ", "--role", "reader"), "a name that a person can read"),
         (("create", "x", "--role", "reader", "--expires", "soon"), "write 90d, 12h or 30m"),

@@ -41,7 +41,7 @@ def test_a_request_without_a_valid_key_is_refused_with_a_hint(site: httpx.Client
         detail = refused(site.get(ME, headers={"Authorization": wrong}), 401)
         assert key not in detail
     assert site.get(ME, headers=bearer(key)).json()["may"] == [
-        "read", "write", "oversee", "operate",
+        "read", "write", "oversee", "operate", "permit",
     ]  # fmt: skip
     page = site.get("/", headers={"accept": "text/html"})
     assert (page.status_code, page.headers["location"]) == (303, "/login")
@@ -198,7 +198,7 @@ def test_a_login_link_works_once(site: httpx.Client, access: ApiKeys, clock: Vir
     assert (response.status_code, response.headers["location"]) == (303, "/")
     assert site.get(ME).json() == {
         "name": "ops", "role": "operator", "seller": None,
-        "may": ["read", "write", "oversee", "operate"],
+        "may": ["read", "write", "oversee", "operate", "permit"],
     }  # fmt: skip
     assert site.get(f"/login/{link}").headers["location"] == "/", "here it was used"
     site.cookies.clear()

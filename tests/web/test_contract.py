@@ -21,6 +21,7 @@ from tests.web.api_requests import ApiClient
 from tests.web.keys import auth_headers
 
 from headway.cli.api import describe
+from headway.clock import fresh_id
 from headway.core.access import Role
 from headway.core.pauses import Pause, PauseKind
 from headway.store.pool import open_pool
@@ -127,6 +128,7 @@ def test_every_body_and_response_has_an_example_and_example_bodies_are_accepted(
             if body is not None and path.startswith("/api/"):
                 address = path.replace("{sku}", "P-3").replace("{job}", "x")
                 address = address.replace("{upload}", "0" * 64).replace("{number}", "0")
+                address = address.replace("{permit_id}", fresh_id())
                 _keep_inside(sample, path)
                 answer = operator.request(method.upper(), address, json=body["example"])
                 assert answer.status_code != 422 or "not come yet" in answer.text, answer.text

@@ -46,13 +46,14 @@ PUBLIC = "public"
 NOTHING = "n/a"
 COLUMNS = (
     "operator", "reader", "seller, own", "seller, another's", "reader of one, own",
-    "reader of one, another's", "nobody",
+    "reader of one, another's", "permits", "nobody",
 )  # fmt: skip
 ROLES: dict[str, tuple[Role, str | None]] = {
     "operator": (Role.OPERATOR, None),
     "reader": (Role.READER, None),
     "seller": (Role.SELLER, OWN),
     "reader of one": (Role.READER, OWN),
+    "permits": (Role.PERMITS, None),
 }
 # Path parameter → its value in these tests; others come from the document's examples.
 NAMED = {"sku", "job", "account_id", "batch_id", "run_id", "key_id"}
@@ -60,6 +61,8 @@ OF_SELLERS = {"sku", "job", "account_id", "batch_id"}
 # Bodies of requests whose example does not fit; `{sku}` and the seller are filled in.
 BODIES: Mapping[str, Mapping[str, Any]] = {
     "PUT /api/sync/products/{sku}/slot": {"hour": 6},
+    # A limit that is new makes everybody wait.
+    "POST /api/permits": {"limit": "main", "max_wait_s": 3600},
     # Another number than is missing, so that the hold stays for the next who asks.
     "POST /api/removals/confirm": {"platform": "shopify", "missing": 14},
     "POST /api/removals/dismiss": {"platform": "shopify", "missing": 14},
@@ -208,6 +211,8 @@ class TwoSellers:
                 name=SupplierName(values["name"]), client_id=values["name"], username="us"
             )
             Suppliers(self.app.pool).add(row, now=START)
+        if "permit_id" in path:
+            values["permit_id"] = self._permit(user)
         if path.startswith("/api/sessions"):
             values["session_id"] = self._logged_in()
         for word in parameters(operation, "path"):
@@ -223,6 +228,12 @@ class TwoSellers:
         return self.client.request(
             method, path, params=query, json=body, headers=self.keys.get(user, {})
         )
+
+    def _permit(self, user: str) -> str:
+        """Return the id of a permit that this user took, or of none if they may take none."""
+        body, headers = {"limit": "main", "max_wait_s": 3600}, self.keys.get(user, {})
+        taken = self.client.post("/api/permits", json=body, headers=headers)
+        return str(taken.json()["id"]) if taken.status_code == httpx.codes.CREATED else fresh_id()
 
     def _logged_in(self) -> str:
         """Log in the user that the example names; return the id of the session."""

@@ -49,7 +49,7 @@ COMMANDS = {
     "limits": ("headway.cli.monitoring", "Show what is used of each limit, or the calls of one."),
     "permit": (
         "headway.cli.permit",
-        "Run a command of your own under a permit, so that its call keeps the provider's limit.",
+        "Run a command of your own under a permit, so that it keeps the limit.",
     ),
     "audit": ("headway.cli.monitoring", "Write out every event, as CSV or as lines of JSON."),
     "explain": ("headway.cli.status", "Say why a part or a job waits, until when, and its place."),

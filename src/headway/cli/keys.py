@@ -23,7 +23,7 @@ LINK_LIFE = "1h"
 # People live in real time, whatever clock a demo runs on.
 REAL_TIME = SystemClock()
 
-RoleOption = Annotated[Role, typer.Option(help="operator, seller, or reader.")]
+RoleOption = Annotated[Role, typer.Option(help="operator, seller, reader, or permits.")]
 SellerOption = Annotated[
     str | None, typer.Option(help="Whose data it is for; a reader without one sees everybody's.")
 ]
@@ -67,7 +67,8 @@ def create(
     """Make a key, and show it once.
 
     An operator sees and does everything. A seller sees and does what is theirs, a reader only sees:
-    one seller's data, or everybody's.
+    one seller's data, or everybody's. permits is for another program that shares a credential: it
+    takes permits for its calls, and can do nothing else.
     """
     now = REAL_TIME.now()
     grant = _grant(name, role, seller, None if expires is None else now + _span(expires))
@@ -147,12 +148,6 @@ def _page(target: Target) -> str:
 
 def _grant(name: str, role: Role, seller: str | None, expires_at: datetime | None) -> AccessGrant:
     owner = None if seller is None else seller_of(seller)
-    if role is Role.SELLER and owner is None:
-        raise InvalidError("a seller's key needs --seller; an operator's or a reader's does not")
-    if role is Role.OPERATOR and owner is not None:
-        raise InvalidError(
-            "an operator sees everybody's data; leave --seller out, or --role seller"
-        )
     if not name.strip() or not name.isprintable():
         raise InvalidError("give the key a name that a person can read")
     return AccessGrant(name=name.strip(), role=role, seller=owner, expires_at=expires_at)

@@ -82,10 +82,10 @@ def permit(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Wait for a permit, run a command that makes one call, then settle the permit.
+    """Run a command of your own under a permit, so that it keeps the limit.
 
-    The command's calls and Headway's together keep the provider's limit. The command must make one
-    call. If it is still running after --timeout, it is ended (exit code 124). Otherwise the exit
+    Waits for a permit, runs the command, and settles the permit. The command must make one call.
+    If it is still running after --timeout, it is ended (exit code 124). Otherwise the exit
     code is the command's. If anything is killed, the permit expires by itself.
     """
     body = {

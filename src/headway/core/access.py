@@ -8,9 +8,8 @@
     permit    yes        no              no       no                     yes
 
 `read` and `write` are about sellers' data: a principal that belongs to a seller sees and changes
-only that seller's data. `oversee` and `operate` are about what belongs to no seller: limits, the
-ledger, platforms' days, keys, pauses of everything. `permit` is for other programs that use the
-same credentials: they take permits for their calls, and can do nothing else.
+only that seller's data. `oversee` and `operate` are about what belongs to no seller: limits, keys,
+pauses of everything. `permit` is for programs that share a credential: permits, and nothing else.
 """
 
 from dataclasses import dataclass

@@ -102,7 +102,7 @@ class LoginLinkBody(RequestBody):
 
 
 class KeyBody(RequestBody):
-    """A key to be made: a seller's needs a seller, an operator's has none."""
+    """A key to be made. Only the roles `seller` (required) and `reader` belong to a seller."""
 
     model_config = example({"name": "acme-app", "role": "seller", "seller": "acme"})
     name: KeyName
@@ -139,6 +139,8 @@ def create_key(caller: OperatorCaller, body: KeyBody) -> NewKey:
 @operation("POST", "/api/links", need=Need.OPERATE, tag=TAG, status=201, shown_once="link")
 def create_link(caller: OperatorCaller, body: LoginLinkBody) -> LoginLink:
     """Make a link that logs one browser in, once."""
+    if body.role is Role.PERMITS:
+        raise InvalidError("role: permits opens no page, so it has no login link; make a key")
     grant = _grant(str(body.role), body.role, body.seller, None)
     secret = _keys(caller).add_link(grant, expires_at=body.expires_at, now=caller.real_time.now())
     return LoginLink(
@@ -192,9 +194,9 @@ def _grant(
     name: str, role: Role, seller: SellerId | None, expires_at: datetime | None
 ) -> AccessGrant:
     if role is Role.SELLER and seller is None:
-        raise InvalidError("seller: a seller's key says whose it is")
-    if role is Role.OPERATOR and seller is not None:
-        raise InvalidError("seller: an operator sees everybody's data; leave it out")
+        raise InvalidError("seller: name the seller; the role seller needs one")
+    if role in {Role.OPERATOR, Role.PERMITS} and seller is not None:
+        raise InvalidError(f"seller: leave it out; the role {role} belongs to no seller")
     return AccessGrant(name=name, role=role, seller=seller, expires_at=expires_at)
 
 

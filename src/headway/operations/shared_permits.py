@@ -23,7 +23,7 @@ from headway.operations.inputs import PLAIN, NamePath, RequestBody, example
 from headway.operations.limits import NamedLimit, limit_of_key, limit_of_name
 from headway.operations.operation import operation
 from headway.operations.permits import THROTTLED_MAX_S, THROTTLED_S
-from headway.store.limits.permit_holders import PermitHolders
+from headway.store.limits.ledger import LimitQueries
 from headway.store.pauses import Pauses
 
 TAG = "permits"
@@ -222,7 +222,7 @@ def _stops(pause: Pause, supplier: SupplierName | None) -> bool:
 
 
 def _limit_held(caller: OperatorCaller, permit_id: str) -> NamedLimit:
-    key = PermitHolders(caller.app.pool).limit_key(permit_id, owner=caller.actor)
+    key = LimitQueries(caller.app.pool).key_of_permit(permit_id, owner=caller.actor)
     if key is None:
         raise _gone()
     return limit_of_key(caller.app, key)

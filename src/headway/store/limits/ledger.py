@@ -10,6 +10,15 @@ KEYS = """
 SELECT limit_key FROM limiter WHERE %(after)s::text IS NULL OR limit_key > %(after)s
 ORDER BY limit_key LIMIT %(limit)s
 """
+# A permit that waits is in its limiter's state; one that has begun is in the ledger too.
+KEY_OF_PERMIT = """
+SELECT limit_key FROM limiter
+WHERE state -> 'waiting' @> jsonb_build_array(
+  jsonb_build_object('id', %(permit_id)s::text, 'owner', %(owner)s::text))
+UNION
+SELECT limit_key FROM call_ledger
+WHERE permit_id = %(permit_id)s::uuid AND owner = %(owner)s
+"""
 CALLS = """
 SELECT permit_id::text, purpose, owner, cost, begun_at, finished_at, arrived_by, status,
   coalesce(result, '') AS result, http_status, seats_paid, coalesce(skus, '{}') AS skus
@@ -50,6 +59,11 @@ class LimitQueries(Queries):
     def keys(self, *, limit: int, after: str | None = None) -> list[str]:
         """Return limit keys in order, after a given one."""
         return [key for (key,) in self._rows(KEYS, {"after": after, "limit": limit})]
+
+    def key_of_permit(self, permit_id: str, *, owner: str) -> str | None:
+        """Return the limit key of a permit; None if this owner holds no such permit."""
+        row = self._first(KEY_OF_PERMIT, {"permit_id": permit_id, "owner": owner})
+        return None if row is None else str(row[0])
 
     def ledger(
         self,
