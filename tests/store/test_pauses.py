@@ -9,7 +9,7 @@ from psycopg_pool import ConnectionPool
 from headway.core.catalog.listings import Listing, Priority, SellerId, Sku
 from headway.core.pauses import Pause, PauseKind
 from headway.core.timetable.policies.rolling import Rolling
-from headway.errors import InvalidError
+from headway.errors import ConflictError, InvalidError
 from headway.store.access.isolation import TenantPool
 from headway.store.catalog.listings import LOCK, Listings
 from headway.store.pauses import Pauses
@@ -223,11 +223,33 @@ def test_what_is_in_call_settles_and_does_not_join_call_again(
     assert {listing.user_id for listing in claim(pool, now, "P1")} == {"b"}
 
 
-def test_a_second_pause_replaces_the_first_and_an_expired_one_is_refused(
+def test_a_pause_is_made_longer_at_will_and_shorter_only_on_purpose(
+    pool: ConnectionPool, now: datetime, ask: Ask
+) -> None:
+    pauses, later = Pauses(pool), now + timedelta(minutes=1)
+    first = a_pause(SELLER, now, until=now + HOUR, **OF_A)
+    pauses.pause(first, now)
+    short = Pause(kind=SELLER, since=later, until=now + HOUR / 12, actor="Bo", **OF_A)
+    with pytest.raises(ConflictError, match=r"paused by Ada.*stock-taking\. Your pause would end"):
+        pauses.pause(short, later)
+    assert pauses.active(later) == [first]
+    endless = Pause(kind=SELLER, since=later, actor="Bo", **OF_A)
+    pauses.pause(endless, later)
+    with pytest.raises(ConflictError, match="until somebody resumes"):
+        pauses.pause(first, later)
+    pauses.pause(short, later, replaces=True)
+    assert pauses.active(later) == [short]
+    olds = ask("SELECT old_value FROM sync_audit_log")
+    assert {old and (old["by"], old["until"]) for (old,) in olds} == {
+        None, ("Ada", "2026-01-01T01:00:00Z"), ("Bo", None),
+    }  # fmt: skip
+
+
+def test_one_that_is_over_hinders_no_shorter_one_and_an_expired_one_is_refused(
     pool: ConnectionPool, now: datetime
 ) -> None:
     pauses = Pauses(pool)
-    pauses.pause(a_pause(SELLER, now, **OF_A), now)
+    pauses.pause(a_pause(SELLER, now, until=now + HOUR, **OF_A), now)
     second = Pause(kind=SELLER, since=now + HOUR, until=now + 2 * HOUR, actor="Bo", **OF_A)
     pauses.pause(second, now + HOUR)
     assert pauses.active(now + HOUR) == [second]

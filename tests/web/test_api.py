@@ -159,6 +159,22 @@ def test_parts_are_paused_resumed_and_triggered(
     assert ok(seller.get(f"/api/sync/explain/{ODD_SKUS[0]}"))["listings"][0]["priority"] == "manual"
 
 
+def test_without_a_body_everything_is_paused_and_resumed(
+    operator: ApiClient, seller: ApiClient, sample: SampleDeployment
+) -> None:
+    refused(seller.post("/api/sync/pause"), 403)
+    (made,) = ok(operator.post("/api/sync/pause"))["pauses"]
+    assert (made["kind"], made["until"]) == ("all", None)
+    soon = (sample.clock.now() + timedelta(minutes=5)).isoformat()
+    assert "paused by operator" in refused(
+        operator.post("/api/sync/pause", json={"until": soon}), 409
+    )
+    body = {"until": soon, "replace": True}
+    assert ok(operator.post("/api/sync/pause", json=body))["pauses"][0]["until"] is not None
+    assert ok(operator.post("/api/sync/resume"))["done"] == 1
+    assert ok(operator.get("/api/sync/pauses"))["pauses"] == []
+
+
 def test_a_job_is_addressed_by_its_name(operator: ApiClient, seller: ApiClient) -> None:
     one = ok(operator.get("/api/jobs/best/etsy/orders"))
     assert (one["name"], one["user_id"]) == ("best/etsy/orders", BEST)

@@ -68,13 +68,16 @@ def pause(
         typer.Option(help="2h, 3d, or 2026-03-04T09:00 (UTC); by default until resumed."),
     ] = None,
     reason: Reason = "",
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace a pause that would end later.")
+    ] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Stop parts, a seller, suppliers or everything; or show what is paused.
 
     It acts at once: a call that is under way ends, and no other leaves for what is paused. Pausing
-    again replaces the end and the reason.
+    again makes a pause longer; --replace makes it shorter too.
     """
     kind = _kind(skus, is_all=all_, is_supplier=supplier, seller=seller)
     with open_client(server) as client:
@@ -90,6 +93,7 @@ def pause(
                 supplier=_supplier(skus, kind),
                 until=None if until is None else instant_to_come(until, client.now, "--until"),
                 reason=reason,
+                replace=replace,
             )
             paused = client.call(pauses.pause, body).pauses
         if as_json:

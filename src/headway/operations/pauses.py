@@ -45,10 +45,13 @@ class ResumedList:
 
 
 class ResumeBody(RequestBody):
-    """What is to go on: everything, suppliers (all, or the one named), a seller, or parts."""
+    """What is to go on: everything, suppliers (all, or the one named), a seller, or parts.
+
+    Without a body it is everything.
+    """
 
     model_config = example({"kind": "listing", "skus": ["WF338109=K3"]})
-    kind: PauseKind
+    kind: PauseKind = PauseKind.ALL
     skus: Skus | None = None
     seller: SellerText | None = None
     supplier: SupplierText | None = None
@@ -56,7 +59,10 @@ class ResumeBody(RequestBody):
 
 
 class PauseBody(ResumeBody):
-    """What is to stop, and until when; pausing again replaces the end and the reason."""
+    """What is to stop, and until when. Without a body, everything stops until it is resumed.
+
+    A pause that stands and ends later is kept, and the request refused, unless `replace` is true.
+    """
 
     model_config = example(
         {"kind": "listing", "skus": ["WF338109=K3"], "reason": "recalled"},
@@ -64,6 +70,11 @@ class PauseBody(ResumeBody):
         {"kind": "seller", "seller": "acme", "until": "2036-03-04T09:00:00Z"},
     )
     until: Instant | None = None
+    replace: bool = False
+
+
+# What a request without a body means.
+STOP_ALL, RESUME_ALL = PauseBody(), ResumeBody()
 
 
 @operation("GET", "/api/sync/pauses", need=Need.READ, tag=TAG, errors=(404, 422))
@@ -74,8 +85,8 @@ def pauses(caller: Caller, *, seller: SellerQuery = None) -> PauseList:
     return PauseList(now=now, pauses=tuple(active))
 
 
-@operation("POST", "/api/sync/pause", need=Need.WRITE, tag=TAG, errors=(404,))
-def pause(caller: Caller, body: PauseBody) -> PauseList:
+@operation("POST", "/api/sync/pause", need=Need.WRITE, tag=TAG, errors=(404, 409))
+def pause(caller: Caller, body: PauseBody = STOP_ALL) -> PauseList:
     """Stop everything, suppliers, a seller, or parts; it acts at once."""
     now = caller.now
     if body.until is not None and body.until <= now:
@@ -93,12 +104,12 @@ def pause(caller: Caller, body: PauseBody) -> PauseList:
         )
         for user_id, sku in _things(caller, body)
     ]
-    Pauses(caller.own.pool).pause_each(made, now)
+    Pauses(caller.own.pool).pause_each(made, now, replaces=body.replace)
     return PauseList(now=now, pauses=tuple(made))
 
 
 @operation("POST", "/api/sync/resume", need=Need.WRITE, tag=TAG, errors=(404,))
-def resume(caller: Caller, body: ResumeBody) -> ResumedList:
+def resume(caller: Caller, body: ResumeBody = RESUME_ALL) -> ResumedList:
     """Let it go on; the answer says so where another pause still stops it."""
     resumed = Pauses(caller.own.pool).resume_each(
         body.kind,

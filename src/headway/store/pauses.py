@@ -8,15 +8,16 @@ until its listings are unmarked: if a process dies in between, the next round co
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn
 
 from psycopg import Connection
 from psycopg.types.json import Jsonb
+from pydantic_core import to_jsonable_python
 
 from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName
 from headway.core.pauses import Pause, PauseKind, Resumed
-from headway.core.reasons import describe_resumed
-from headway.errors import ForbiddenError, InvalidError
+from headway.core.reasons import describe_pause, describe_resumed
+from headway.errors import ConflictError, ForbiddenError, InvalidError
 from headway.store.pause_sql import IN_FORCE, is_listing_paused, is_seller_paused
 from headway.store.pool import Pool, guarded
 from headway.store.queries import Queries, read_as
@@ -31,6 +32,10 @@ IS_OURS = f"""NOT (pause.is_imposed AND {IN_FORCE}
   AND coalesce(current_setting('headway.seller', true), '') <> '')"""
 IMPOSED = "an operator paused it, and only an operator lets it go on"
 
+# A pause that another person made does not end earlier because somebody pauses again.
+IS_NO_EARLIER = f"""(%(replaces)s OR NOT {IN_FORCE}
+  OR coalesce(excluded.until, 'infinity') >= coalesce(pause.until, 'infinity'))"""
+
 # A pause of everything, or of a supplier, needs no marks: statements check it once.
 PAUSE = f"""
 INSERT INTO pauses AS pause
@@ -41,19 +46,24 @@ ON CONFLICT ON CONSTRAINT pauses_target_unique DO UPDATE SET until = excluded.un
   reason = excluded.reason, actor = excluded.actor, is_resumed = false, marked_to = '',
   marked_at = excluded.marked_at, created_at = excluded.created_at,
   is_imposed = excluded.is_imposed
-WHERE {IS_OURS}
+WHERE {IS_OURS} AND {IS_NO_EARLIER}
 """
 TARGET = """kind = %(kind)s AND user_id IS NOT DISTINCT FROM %(user_id)s
   AND sku IS NOT DISTINCT FROM %(sku)s AND supplier IS NOT DISTINCT FROM %(supplier)s"""
 IS_IMPOSED = f"SELECT FROM pauses AS pause WHERE {TARGET} AND NOT ({IS_OURS})"
+CURRENT = f"""
+SELECT kind, user_id AS seller, sku, supplier, until, reason, actor, created_at AS since
+FROM pauses AS pause WHERE {TARGET} AND {IN_FORCE} FOR UPDATE
+"""
 RESUME = f"""
 UPDATE pauses AS pause SET until = %(now)s, is_resumed = true
 WHERE {TARGET} AND {IN_FORCE}
 """
 ADD_EVENT = """
 INSERT INTO sync_audit_log
-  (user_id, sku, sync_timestamp, event_type, new_value, error_message, created_at, actor)
-VALUES (coalesce(%(user_id)s, ''), %(sku)s, %(at)s, %(event)s, %(details)s, %(reason)s, %(now)s,
+  (user_id, sku, sync_timestamp, event_type, old_value, new_value, error_message, created_at, actor)
+VALUES (coalesce(%(user_id)s, ''), %(sku)s, %(at)s, %(event)s, %(old)s, %(details)s, %(reason)s,
+  %(now)s,
   CASE WHEN NOT %(by_itself)s THEN nullif(current_setting('headway.actor', true), '') END)
 """
 ACTIVE = f"""
@@ -115,14 +125,15 @@ class Pauses(Queries):
         self._batch = batch
         self._batches_max = batches_max
 
-    def pause(self, pause: Pause, now: datetime) -> None:
+    def pause(self, pause: Pause, now: datetime, *, replaces: bool = False) -> None:
         """Pause one target; see `pause_each`."""
-        self.pause_each([pause], now)
+        self.pause_each([pause], now, replaces=replaces)
 
-    def pause_each(self, pauses: Sequence[Pause], now: datetime) -> None:
+    def pause_each(self, pauses: Sequence[Pause], now: datetime, *, replaces: bool = False) -> None:
         """Pause targets from the next statement on, all of them or none.
 
-        Raises InvalidError if one would be over, ForbiddenError where an operator's pause stands.
+        Raises InvalidError if one would be over, ForbiddenError where an operator's pause stands,
+        and, unless it `replaces`, ConflictError where one stands that ends later.
         """
         with guarded(), self._pool.connection() as connection, connection.transaction():
             for pause in pauses:
@@ -135,10 +146,13 @@ class Pauses(Queries):
                     "actor": pause.actor,
                     "since": pause.since,
                     "now": now,
+                    "replaces": replaces,
                 }
+                before = _current(connection, values)
                 if connection.execute(PAUSE, values).rowcount == 0:
-                    raise ForbiddenError(IMPOSED)
-                _add_event(connection, values, event="sync_paused", at=now)
+                    _refuse(connection, values, now)
+                old = before and {"until": before.until, "by": before.actor, "why": before.reason}
+                _add_event(connection, {**values, "old": old}, event="sync_paused", at=now)
         self._reconcile(now, min(VERB_BATCHES_MAX, self._batches_max))
 
     def resume(
@@ -263,6 +277,22 @@ def _target(
     return {"kind": str(kind), "user_id": seller, "sku": sku, "supplier": supplier}
 
 
+def _current(connection: Connection[Any], values: Mapping[str, Any]) -> Pause | None:
+    """Return the pause of this very target that is in force."""
+    return next(iter(read_as(connection, Pause, CURRENT, values)), None)
+
+
+def _refuse(connection: Connection[Any], values: Mapping[str, Any], now: datetime) -> NoReturn:
+    """Raise the error that says why a pause was not made."""
+    current = _current(connection, values)
+    if current is None or connection.execute(IS_IMPOSED, values).fetchone() is not None:
+        raise ForbiddenError(IMPOSED)
+    raise ConflictError(
+        f"{current.what} is {describe_pause(current, now)}. Your pause would end earlier."
+        " To end it earlier, pause with replace, or resume it first."
+    )
+
+
 def _add_event(
     connection: Connection[Any],
     values: Mapping[str, Any],
@@ -276,5 +306,6 @@ def _add_event(
     if values["supplier"] is not None:
         details["supplier"] = values["supplier"]
     reason = values.get("reason") or None
-    more = {"event": event, "details": Jsonb(details), "reason": reason, "at": at}
+    old = None if values.get("old") is None else Jsonb(to_jsonable_python(values["old"]))
+    more = {"event": event, "details": Jsonb(details), "reason": reason, "at": at, "old": old}
     connection.execute(ADD_EVENT, {**values, **more, "by_itself": by_itself})
