@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.config import Settings
-from headway.core.catalog.listings import Reply, Sku, SuppliedDetails
+from headway.core.catalog.listings import BelievedStock, Reply, Sku, SuppliedDetails
 from headway.errors import UnreadableError
 from headway.providers.boeing.api import api_of
 from headway.providers.boeing.replies import parse_reply
@@ -206,11 +206,19 @@ def test_no_stock_anywhere_is_believed_when_the_line_says_so() -> None:
         assert reply_to(sold_out).quotes[A].quantities == {}
 
 
-def test_stock_without_a_location_is_never_read_as_none() -> None:
+def test_stock_without_a_location_is_doubted_and_changes_no_stock() -> None:
     for changes in (
         {"locationAvailabilities": [], "inStock": True, "quantity": 0},
         {"locationAvailabilities": [], "inStock": False, "quantity": 3},
+        {"locationAvailabilities": None, "inStock": True, "quantity": 3},
         {"locationAvailabilities": None, "inStock": None, "quantity": None},
+    ):
+        [doubt] = reply_to(line(**changes)).quotes[A].doubts
+        assert (doubt.kind, doubt.stock) == ("stock", BelievedStock.KEPT), changes
+
+
+def test_locations_that_are_no_list_make_their_sku_faulty() -> None:
+    for changes in (
         {"locationAvailabilities": {"Dallas Central": 5}},
         {"locationAvailabilities": "Dallas Central"},
     ):
@@ -348,7 +356,8 @@ def test_a_reply_that_breaks_its_promise_is_unreadable(body: bytes) -> None:
 def test_numbers_beyond_all_bounds_harm_only_their_own_line() -> None:
     huge = b'{"currency":"USD","lineItems":[{"productCode":"%s","netPrice":%s}]}'
     for number in (b"1e99999999999999999999", b"9" * 10_000, b"1e-99999999999999999999"):
-        assert A in parse_reply(huge % (A.encode(), number), [A], FORM).faulty
+        quote = parse_reply(huge % (A.encode(), number), [A], FORM).quotes[A]
+        assert (quote.net_price, quote.doubts[0].kind) == (None, "net price")
 
 
 def is_sound(reply: Reply, skus: list[Sku]) -> bool:

@@ -22,6 +22,7 @@ class QuotedLine(Protocol):
     line_currency: Any
     quantity: Any
     in_stock: Any
+    locations: Any
     error: Any
     status: Any
     superseded_by: Any
@@ -50,7 +51,7 @@ def error_text(value: object) -> str:
     return excerpt(str(value)[:1000].encode(errors="replace")) if value else ""
 
 
-def stock_claims(line: QuotedLine) -> set[bool]:
+def _stock_claims(line: QuotedLine) -> set[bool]:
     """Return the stock claims of the line outside its locations: some, none, both or nothing."""
     claims = {line.in_stock} if isinstance(line.in_stock, bool) else set()
     with contextlib.suppress(ValueError):
@@ -103,7 +104,9 @@ def _stock(line: QuotedLine, quantities: Mapping[str, int]) -> Iterator[Doubt]:
 
     Beside a flag, a quantity of zero may be the one that was asked for.
     """
-    claims = stock_claims(line)
+    claims = _stock_claims(line)
+    if reason := _unlocated(line, claims):
+        yield Doubt(kind="stock", reason=reason, stock=BelievedStock.KEPT)
     has_stock = any(quantities.values())
     flag = line.in_stock if isinstance(line.in_stock, bool) else next(iter(claims), has_stock)
     if not quantities or flag == has_stock:
@@ -116,6 +119,15 @@ def _stock(line: QuotedLine, quantities: Mapping[str, int]) -> Iterator[Doubt]:
     )
     believed = BelievedStock.NONE if claims == {False} else BelievedStock.FALLEN
     yield Doubt(kind="stock", reason=reason, stock=believed)
+
+
+def _unlocated(line: QuotedLine, claims: set[bool]) -> str:
+    """Return why no stock may be believed of a line without locations; empty if none is claimed."""
+    if line.locations:
+        return ""
+    if True in claims:
+        return "in stock by the line, yet no location is named"
+    return "" if claims or line.locations is not None else "the line says nothing about stock"
 
 
 def _base(part_number: str) -> str:

@@ -19,7 +19,6 @@ from headway.providers.boeing.doubts import (
     error_text,
     find_contradictions,
     read_currency,
-    stock_claims,
 )
 from headway.providers.excerpt import excerpt
 from headway.providers.reply_fields import (
@@ -275,15 +274,8 @@ def _minimum(value: object) -> int:
 
 
 def _quantities(row: BoeingLine) -> dict[str, int]:
-    places = row.locations
-    if not places:
-        # An empty list must not contradict the rest of the line; a missing one must agree with it.
-        claims = stock_claims(row)
-        if True in claims or (places is None and not claims):
-            raise ValueError("stock without a location")
-        return {}
     quantities: dict[str, int] = {}
-    for place in places:
+    for place in row.locations or ():
         quantities[place.location] = quantities.get(place.location, 0) + place.available
     if sum(quantities.values()) > AMOUNT_MAX:
         raise ValueError("absurd quantity")
