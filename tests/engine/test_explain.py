@@ -84,6 +84,15 @@ def test_a_part_that_may_not_be_published_says_why_and_what_restarts_it() -> Non
     )
 
 
+def test_a_part_that_is_blocked_and_read_again_says_why_and_when() -> None:
+    blocked = position(
+        sync_status="success", last_error="no price", next_sync_at=NOW + timedelta(hours=2)
+    )
+    answer = reasons(blocked, queue(), NOW)
+    assert answer.sentence.startswith("Not published: no price. Not due before 14:00 UTC")
+    assert answer.until == blocked.next_sync_at
+
+
 def test_a_listing_being_read_names_its_holder_and_the_end_of_its_lease() -> None:
     held = position(
         sync_status="syncing", lease_owner="fetch-1", lease_until=NOW + timedelta(seconds=40)
@@ -243,6 +252,9 @@ def test_every_waiting_row_has_a_reason_and_an_instant_not_yet_past(
         ({"shop_status": None}, "acme has no shop"),
         ({"shop_status": "disconnected", "shop_reason": "the grant died"}, "the grant died"),
         ({"held_reason": "the price would fall by 95.3 %"}, "fall by 95.3 %. Decide with"),
+        ({"held_reason": "it would fall"}, "until then its stock is updated."),
+        ({"held_reason": "all sold out", "holds_stock": True}, "its stock is held with it."),
+        ({"is_rejected": True}, "Its quote was rejected; the next one that differs is used."),
         ({"push_at": NOW}, "On its way to the shop."),
         ({"push_at": NOW, "is_in_bulk": True}, "in a bulk operation"),
         ({"push_at": NOW + MINUTE, "push_error": "suspended"}, "again at 12:01:00 UTC"),

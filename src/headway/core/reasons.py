@@ -34,8 +34,9 @@ class ListingState(StrEnum):
 class ListingPosition:
     """One listing's row, and how many SKUs are ahead of it (`has_more`: at least that many).
 
-    `pauses` are those in force that stop it; `is_paused` is the mark, which may outlast them by a
-    round.
+    `holds_stock` if its held change keeps back stock too, `is_rejected` if a person rejected the
+    only quote there is. `pauses` are those in force that stop it; `is_paused` is the mark, which
+    may outlast them by a round.
     """
 
     id: str
@@ -55,6 +56,8 @@ class ListingPosition:
     ahead_count: int = 0
     has_more: bool = False
     held_reason: str | None = None
+    holds_stock: bool = False
+    is_rejected: bool = False
     push_at: datetime | None = None
     push_failures: int = 0
     push_error: str | None = None

@@ -24,6 +24,14 @@ def reasons(position: ListingPosition, queue: SupplierQueue, now: datetime) -> E
     """Return why this listing is not being read right now; never None."""
     if not position.is_active:
         return _stopped(position, now)
+    answer = _going_on(position, queue, now)
+    if not _is_blocked(position):
+        return answer
+    return replace(answer, sentence=f"Not published: {position.last_error}. {answer.sentence}")
+
+
+def _going_on(position: ListingPosition, queue: SupplierQueue, now: datetime) -> Explanation:
+    """Return what a listing that is read now and then waits for."""
     if position.sync_status == "syncing":
         return _held(position, now)
     if position.pauses or position.is_paused:
@@ -54,10 +62,13 @@ def in_shop(position: ListingPosition, now: datetime) -> str:
     if _is_blocked(position):
         return "The shop does not have it."
     if position.held_reason is not None:
+        stock = "its stock is held with it" if position.holds_stock else "its stock is updated"
         return (
-            f"Its price is held: {position.held_reason}. Decide with `headway approve` or"
-            " `headway reject`; stock flows on."
+            f"Its change is held: {position.held_reason}. Decide with `headway approve` or"
+            f" `headway reject`; until then {stock}."
         )
+    if position.is_rejected:
+        return "Its quote was rejected; the next one that differs is used."
     if position.shop_status is None:
         return f"{position.user_id} has no shop; `headway connect` gives it one."
     if position.shop_status != "connected":
@@ -112,8 +123,7 @@ def place(position: ListingPosition) -> str:
 
 def _is_blocked(position: ListingPosition) -> bool:
     """Return True if a read succeeded with an error: the part cannot be published."""
-    stopped = not position.is_active and position.sync_status == "success"
-    return stopped and bool(position.last_error)
+    return position.sync_status == "success" and bool(position.last_error)
 
 
 def _stopped(position: ListingPosition, now: datetime) -> Explanation:

@@ -222,6 +222,8 @@ def test_what_was_blocked_gives_its_shop_sku_to_its_like(request_: Request, ask:
     ask("UPDATE product_staging SET status = 'blocked'")
     assert statuses(request_("A=E9", form="base")) == {"A=E9": "requested"}
     assert ask(STAGED) == [("acme", "A=E9", "A", "requested")]
+    read = ask("SELECT sku FROM product_sync_schedule WHERE is_active")
+    assert read == [("A=E9",)], "what has lost its shop SKU is not read any more"
 
 
 def test_a_part_that_was_blocked_and_then_imported_is_published(

@@ -5,6 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from psycopg_pool import ConnectionPool
 from tests.store.timetable.conftest import Ask
 from tests.store.timetable.test_schedule import claim, enter, quoted, read, settle
@@ -13,11 +14,14 @@ from headway.core.catalog.intake import intake_message
 from headway.core.catalog.listings import Reply, SellerId, Sku, SuppliedDetails
 from headway.store.catalog.changes import CHANGES, read_change
 from headway.store.catalog.publishing import Publishing
+from headway.store.catalog.review import Review
+from headway.store.monitoring.law_checks import LawChecks
 from headway.store.queries import read_as
 from headway.store.timetable.schedule import Schedule
 from headway_lab.virtual_clock import VirtualClock
 
 BATCH = "00000000-0000-4000-8000-00000000000b"
+UNPRICED = "no price was quoted"
 
 
 def request(ask: Ask, *sellers: str) -> None:
@@ -93,7 +97,7 @@ def test_a_part_that_was_read_before_it_is_published_is_still_pushed(
     assert ask("SELECT status FROM product_staging") == [("normalized",)]
 
 
-def test_a_blocked_part_is_switched_off_with_the_reason_and_nothing_is_pushed(
+def test_a_blocked_part_is_held_with_the_reason_and_nothing_is_pushed(
     pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
 ) -> None:
     now = clock.now()
@@ -103,12 +107,66 @@ def test_a_blocked_part_is_switched_off_with_the_reason_and_nothing_is_pushed(
     reason = "stocked only at Germany CSC, which is not mapped; see HEADWAY_LOCATIONS"
     assert ask("SELECT status, reason FROM product_staging") == [("blocked", reason)]
     rows = ask("SELECT is_active, sync_status, last_error FROM product_sync_schedule")
-    assert rows == [(False, "success", reason)]
+    assert rows == [(True, "success", reason)]
     rows = ask("SELECT desired, proposed, push_at, held_reason FROM listing_state")
     assert rows == [(None, None, None, reason)]
     rows = ask("SELECT error_message FROM sync_audit_log WHERE event_type = 'publish_blocked'")
     assert rows == [(reason,)]
     assert ask("SELECT count(*) FROM boeing_raw_data") == [(1,)]
+
+
+def test_a_blocked_part_is_read_again_and_published_once_its_quote_allows_it(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    request(ask, "a")
+    for _ in range(2):
+        settle(schedule, claim(schedule, now, "P1"), worded(list_price=None, net_price=None), now)
+        assert ask("SELECT status, reason FROM product_staging") == [("blocked", UNPRICED)]
+    rows = ask("SELECT count(*) FROM sync_audit_log WHERE event_type = 'publish_blocked'")
+    assert rows == [(1,)], "the same reason is reported once"
+    settle(schedule, claim(schedule, now, "P1"), worded(), now)
+    assert ask("SELECT status, reason FROM product_staging") == [("normalized", "")]
+    rows = ask("SELECT desired ->> 'price', held_reason, push_at FROM listing_state")
+    assert rows == [("11.00", None, now)]
+
+
+@pytest.mark.parametrize(
+    "blocked", (worded(list_price=None, net_price=None), worded(quantities={"Germany CSC": 4}))
+)
+def test_a_blocked_part_whose_quote_is_rejected_waits_quietly_for_another_quote(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask, blocked: Reply
+) -> None:
+    now, held = clock.now(), "SELECT held_reason, rejected IS NULL FROM listing_state"
+    enter(pool, now, ("a", "P1"))
+    request(ask, "a")
+    settle(schedule, claim(schedule, now, "P1"), blocked, now)
+    (ruling,) = Review(pool).reject(SellerId("a"), [Sku("P1")], reason="", now=now)
+    assert ruling.is_done
+    for _ in range(2):
+        assert LawChecks(pool).lost(now).examples == ()
+        assert ask(held) == [(None, False)]
+        settle(schedule, claim(schedule, now, "P1"), blocked, now)
+        assert ask("SELECT status FROM product_staging") == [("blocked",)]
+    settle(schedule, claim(schedule, now, "P1"), worded(net_price=Decimal(9)), now)
+    assert ask("SELECT status FROM product_staging") == [("normalized",)]
+
+
+def test_a_rejected_quote_without_a_price_is_a_decision_and_nothing_lost(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now, unpriced = clock.now(), worded(list_price=None, net_price=None)
+    enter(pool, now, ("a", "P1"))
+    settle(schedule, claim(schedule, now, "P1"), unpriced, now)
+    assert ask("SELECT held_reason FROM listing_state") == [(UNPRICED,)]
+    Review(pool).reject(SellerId("a"), [Sku("P1")], reason="", now=now)
+    for _ in range(2):
+        assert LawChecks(pool).lost(now).examples == ()
+        assert ask("SELECT held_reason FROM listing_state") == [(None,)]
+        settle(schedule, claim(schedule, now, "P1"), unpriced, now)
+    settle(schedule, claim(schedule, now, "P1"), worded(), now)
+    assert ask("SELECT desired ->> 'price' FROM listing_state") == [("11.00",)]
 
 
 def test_a_part_that_never_appears_is_requested_until_it_is_parked_and_then_failed(

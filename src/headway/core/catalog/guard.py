@@ -135,6 +135,14 @@ def weigh(listing: Listing, observed: Observed, settings: SellerSettings, now: d
     )
 
 
+def hold_publication(listing: Listing, observed: Observed, reason: str) -> Weighed:
+    """Hold a part that may not be published, unless a person has rejected this very quote."""
+    rejected = listing.rejected
+    if rejected is not None and is_same_offer(_unpriced(observed), rejected):
+        return Weighed(rejected=rejected)
+    return Weighed(held_reason=reason)
+
+
 def mass_changes(old: State, new: State) -> set[MassChange]:
     """Return what of a change the guard against mass changes counts."""
     changes = set()

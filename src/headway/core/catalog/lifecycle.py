@@ -15,6 +15,7 @@ from headway.core.catalog.guard import (
     SellerSettings,
     Weighed,
     has_changed_lately,
+    hold_publication,
     is_same_offer,
     mass_changes,
     weigh,
@@ -163,8 +164,10 @@ class Judge:
             staging = stage(quote, observed, weighed, settings.terms, raw)
         if staging is not None and staging.status == "blocked":
             error = staging.reason
-            weighed = Weighed(held_reason=error)
-            events += (ListingEvent(kind="publish_blocked", new=observed.as_json(), error=error),)
+            weighed = hold_publication(listing, observed, error)
+            if weighed.held_reason not in {None, listing.held_reason}:
+                blocked = ListingEvent(kind="publish_blocked", new=observed.as_json(), error=error)
+                events += (blocked,)
         elif _is_new_hold(listing, weighed, events):
             new = weighed.proposed or observed.as_json()
             held = ListingEvent(

@@ -12,6 +12,7 @@ from headway.core.catalog.listings import Quote
 from headway.core.catalog.product_details import ProductDetails, read_details, without_brackets
 
 TITLE_CHARS_MAX = 255
+REJECTED = "its quote was rejected; it is published when the supplier quotes something else"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ def stage(
     """Normalize a part that was read well, or block it with the reason."""
     reason = _unmapped(quote, terms)
     if weighed.desired is None:
-        reason = weighed.held_reason
+        reason = weighed.held_reason or REJECTED
     shown = weighed.desired or {}
     details = read_details(quote, images=terms.images)
     return Staging(

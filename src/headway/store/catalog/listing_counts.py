@@ -23,7 +23,7 @@ AGE = f"""CASE WHEN sync_status = 'parked' THEN {PARKED} WHEN is_paused THEN {PA
   WHEN last_successful_sync IS NULL THEN {UNREAD}
   ELSE least({STALE}, greatest(0,
     floor(extract(epoch FROM %(now)s - last_successful_sync)::float8 / 3600)))::int END"""
-# Listings switched off, or blocked before they were published, are not counted.
+# Listings switched off are not counted.
 AGES = f"""
 SELECT {AGE}, count(*), min(last_successful_sync) FILTER (WHERE consecutive_failures = 0)
 FROM product_sync_schedule TABLESAMPLE SYSTEM (%(percent)s)

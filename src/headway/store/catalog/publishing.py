@@ -49,11 +49,20 @@ UNION SELECT shop_sku, sku FROM product_staging
 WHERE user_id = %(seller)s AND shop_sku = ANY(%(shop_skus)s)
   AND status IN ('requested', 'normalized')
 """
-# A failed request is repeated, and gives its shop SKU to the part that has it now.
+# A failed request is repeated, and gives its shop SKU to the part that has it now. A part that was
+# blocked and has lost its shop SKU is not read any more.
 CLEAR = """
-DELETE FROM product_staging
-WHERE user_id = %(seller)s AND status NOT IN ('requested', 'normalized')
-  AND (sku = ANY(%(fresh)s) OR (shop_sku = ANY(%(shop_skus)s) AND sku <> ALL(%(skus)s)))
+WITH cleared AS (
+  DELETE FROM product_staging
+  WHERE user_id = %(seller)s AND status NOT IN ('requested', 'normalized')
+    AND (sku = ANY(%(fresh)s) OR (shop_sku = ANY(%(shop_skus)s) AND sku <> ALL(%(skus)s)))
+  RETURNING user_id, sku, status
+), given_up AS (
+  SELECT id FROM product_sync_schedule JOIN cleared USING (user_id, sku)
+  WHERE status = 'blocked' AND sku <> ALL(%(skus)s) ORDER BY id FOR UPDATE OF product_sync_schedule
+)
+UPDATE product_sync_schedule AS row SET is_active = false, updated_at = %(now)s
+FROM given_up WHERE row.id = given_up.id
 """
 ASK = """
 INSERT INTO product_staging AS row (user_id, sku, shop_sku, batch_id, status, shopify_product_id,

@@ -93,19 +93,20 @@ WHERE status = 'connected' AND push_lease_until < %(silent)s
 ORDER BY push_lease_until, user_id)
 """
 
-# L6: what was observed must be desired or held; what is desired must be applied or due; and a write
-# with an unknown result is read back.
+# L6: what was observed must be desired, held or rejected; what is desired must be applied or due;
+# and a write with an unknown result is read back.
 LOST = f"""
 (SELECT user_id, sku, CASE
   WHEN desired_version < applied_version THEN 'applied version ' || applied_version
        || ' is ahead of the desired version ' || desired_version
-  WHEN desired IS NULL THEN 'was observed, but nothing is desired and nothing is held'
+  WHEN desired IS NULL THEN 'was observed, but nothing is desired, held or rejected'
   WHEN NOT coalesce(applied -> 'channels', '[]') @> (desired -> 'channels')
     THEN 'is not visible on its sales channels, and nothing is to publish it'
   ELSE 'the shop does not show what is desired, and nothing is to push it' END
 FROM listing_state
 WHERE desired_version < applied_version
-   OR (held_reason IS NULL AND CASE WHEN desired IS NULL THEN observed IS NOT NULL
+   OR (held_reason IS NULL AND CASE WHEN desired IS NULL
+       THEN observed IS NOT NULL AND rejected IS NULL
        ELSE push_at IS NULL AND desired IS DISTINCT FROM applied END)
 ORDER BY user_id, sku)
 UNION ALL

@@ -48,6 +48,11 @@ SELECT me.id::text, me.user_id, me.sku, me.priority, me.next_sync_at, me.sync_st
   me.lease_owner, me.lease_until, me.last_sync_at, me.last_successful_sync,
   me.consecutive_failures, me.suspicion, me.last_error, ahead.skus AS ahead_count,
   ahead.rows > {AHEAD_MAX} AS has_more, state.held_reason, state.push_at,
+  coalesce(state.desired -> 'quantities' <> CASE WHEN state.proposed IS NOT NULL
+    THEN state.proposed -> 'quantities'
+    WHEN state.desired ? 'pack' THEN state.desired -> 'quantities'
+    ELSE state.observed -> 'quantities' END, false) AS holds_stock,
+  state.desired IS NULL AND state.rejected IS NOT NULL AS is_rejected,
   coalesce(state.push_failures, 0) AS push_failures, state.push_error, state.applied_at,
   bulk.id IS NOT NULL AS is_in_bulk, account.status AS shop_status, account.reason AS shop_reason,
   wait.until AS shop_wait_until, wait.reason AS shop_wait_reason,

@@ -221,7 +221,7 @@ def _settled(settlement: Settlement) -> dict[str, Any]:
         "was_priority": before.priority.value,
         "next_sync_at": settlement.next_sync_at.isoformat(),
         "was_due_at": before.next_sync_at.isoformat(),
-        "stops": settlement.is_parked or settlement.is_blocked,
+        "stops": settlement.is_parked,
         "outcome": settlement.outcome.value,
         "error": settlement.error,
         "failures": settlement.failures,

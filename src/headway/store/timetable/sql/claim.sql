@@ -29,7 +29,7 @@ SELECT taken.id::text, taken.user_id, taken.sku, taken.priority, taken.fence, ta
   state.observed, state.desired, coalesce(state.desired_version, 0) AS desired_version,
   state.held_reason,
   state.proposed, state.rejected, state.moved_at, state.emptied_at,
-  CASE staging.status WHEN 'requested' THEN staging.batch_id::text END AS batch_id,
+  CASE WHEN staging.status IN ('requested', 'blocked') THEN staging.batch_id::text END AS batch_id,
   staging.status IS NOT NULL AS is_published,
   taken.sync_priority, taken.value_weight, taken.family, taken.channels, taken.swept_from,
   taken.changes_seen, taken.watched_days, taken.changed_at

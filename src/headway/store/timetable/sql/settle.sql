@@ -57,7 +57,7 @@
     net_price numeric, price numeric, cost_per_item numeric, currency text,
     inventory_quantity int, inventory_status text, location_summary text, details jsonb)
   WHERE new.staging IS NOT NULL AND row.user_id = new.user_id AND row.sku = new.sku
-    AND row.status = 'requested'
+    AND row.status IN ('requested', 'blocked')
 ), raw AS (
   INSERT INTO boeing_raw_data (user_id, sku, batch_id, raw_payload, created_at)
   SELECT new.user_id, new.sku, new.batch_id, new.staging -> 'raw', %(now)s
