@@ -12,6 +12,9 @@ from tests.engine.shop_setup import PLACES, Shops, make_shops, wanted
 
 from headway.core.accounts.refusals import SPAN_MIN
 from headway.core.catalog.intake import handle_of
+from headway.core.catalog.listings import Sku
+from headway.engine.explain import in_shop
+from headway.store.timetable.positions import ListingPositions
 from headway_lab.simulators.shopify.faults import ShopFaultPlan
 from headway_lab.virtual_clock import VirtualClock
 
@@ -368,3 +371,47 @@ def test_two_pushers_do_not_write_twice(shops: Shops) -> None:
     assert shops.waiting() == 0
     assert shops.simulator.double_writes() == []
     assert len(shops.simulator.effects) == 80
+
+
+def test_a_shop_without_any_of_our_locations_is_reported_and_not_written_to(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    shops = make_shops(pool, clock, tmp_path)
+    shops.list("A-1", shows=wanted("11.00"))
+    merchant = shops.simulator.shop("acme.myshopify.com")
+    for name in PLACES:
+        merchant.rename_location(name, f"Lager {name}")
+    shops.stage("N-1", channels=["Online Store"])
+    shops.want("A-1", wanted("12.00", 3))
+    push, due = shops.push(), "SELECT min(push_at) FROM listing_state"
+    shops.drive(push)
+    assert writes(shops) == []
+    reason = (
+        "nothing was written: the shop has no location Chicago IL, Dallas Central, Goodyear AZ,"
+        " Miami FL (it has: Lager Chicago IL, Lager Dallas Central, Lager Goodyear AZ, Lager Miami"
+        " FL); rename it there, or change HEADWAY_LOCATIONS"
+    )
+    assert shops.ask("SELECT DISTINCT push_error FROM listing_state") == [(reason,)]
+    assert shops.one("SELECT status FROM product_staging") == "normalized"
+    (position,) = ListingPositions(pool).of_sku(Sku("A-1"), now=clock.now())
+    assert f"The shop did not take it: {reason}." in in_shop(position, clock.now())
+    # It goes on by itself once the shop has a location.
+    merchant.rename_location(f"Lager {PLACES[0]}", PLACES[0])
+    clock.sleep((shops.one(due) - clock.now()).total_seconds())
+    shops.drive(push)
+    assert shops.shown("A-1").quantities[PLACES[0]] == 3
+    assert shops.one("SELECT count(*) FROM listing_state WHERE applied = desired") == 2
+    failed = "SELECT count(*) FROM sync_audit_log WHERE event_type = 'shopify_update_failed'"
+    assert shops.one(failed) == 2, "each part reports it once"
+
+
+def test_stock_at_a_location_that_the_shop_lacks_is_named_by_explain(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    shops = make_shops(pool, clock, tmp_path)
+    shops.list("A-1", shows=wanted("11.00", 1))
+    shops.simulator.shop("acme.myshopify.com").rename_location(PLACES[1], "Chicago")
+    shops.want("A-1", wanted("12.00", 2, 30))
+    shops.drive(shops.push())
+    (position,) = ListingPositions(pool).of_sku(Sku("A-1"), now=clock.now())
+    assert "30 more in stock are not sold" in in_shop(position, clock.now())

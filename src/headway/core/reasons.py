@@ -35,8 +35,8 @@ class ListingPosition:
     """One listing's row, and how many SKUs are ahead of it (`has_more`: at least that many).
 
     `holds_stock` if its held change keeps back stock too, `is_rejected` if a person rejected the
-    only quote there is. `pauses` are those in force that stop it; `is_paused` is the mark, which
-    may outlast them by a round.
+    only quote there is. `unsold_count` is stock at locations that the shop does not have. `pauses`
+    are those in force that stop it; `is_paused` is the mark, which may outlast them by a round.
     """
 
     id: str
@@ -58,6 +58,7 @@ class ListingPosition:
     held_reason: str | None = None
     holds_stock: bool = False
     is_rejected: bool = False
+    unsold_count: int = 0
     push_at: datetime | None = None
     push_failures: int = 0
     push_error: str | None = None

@@ -102,7 +102,13 @@ def _in_rehearsal(position: ListingPosition, now: datetime) -> str:
 def _on_the_way(position: ListingPosition, push_at: datetime | None, now: datetime) -> str:
     if push_at is None:
         since = position.applied_at
-        return "Nothing was read for the shop yet." if since is None else "The shop shows it."
+        shown = "Nothing was read for the shop yet." if since is None else "The shop shows it."
+        if since is None or not position.unsold_count:
+            return shown
+        return (
+            f"{shown} {position.unsold_count:,} more in stock are not sold: the shop lacks a"
+            " location of HEADWAY_LOCATIONS."
+        )
     if position.shop_wait_until is not None and position.shop_wait_until > now:
         until = format_time(position.shop_wait_until, now)
         return f"A change waits; its shop is tried again at {until}: {position.shop_wait_reason}."

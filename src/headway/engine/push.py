@@ -240,9 +240,7 @@ class Push:
             limit=CHANGES_MAX,
         )
         if push_lease is None:
-            return self._hand_back(
-                push_step.permit, "another worker is at this shop, or it is paused"
-            )
+            return self._hand_back(push_step.permit, "another worker has it, or it is paused")
         bulk_step = self._bulk.resume(push_lease) if self._bulk else None
         push_batch = None if bulk_step else next_push_batch(push_lease, handle=self._handle)
         if self._bulk and push_batch:
@@ -252,9 +250,9 @@ class Push:
         if push_batch is None:
             # An intent whose listings are all deleted needs no read-back.
             closes = {intent.id: "its listings are gone" for intent in push_lease.open}
-            self._pushes.settle(
-                push_lease, push_results.idle(push_lease, now), closes=closes, now=now
-            )
+            idle = push_results.idle(push_lease, now)
+            forgets = push_results.has_misplaced(idle)
+            self._pushes.settle(push_lease, idle, closes=closes, forgets_locations=forgets, now=now)
             return self._hand_back(push_step.permit, "nothing was left to push")
         return self._send(push_step, push_lease, push_batch, send_by_s)
 
@@ -305,17 +303,19 @@ class Push:
             pushed = push_results.rehearsed(pushed, self._clock.now())
         skus = {one.change.sku for one in pushed}
         closes, narrows = push_narrowing.settle_open(push_lease.open, skus)
+        idle = push_results.idle(push_lease, self._clock.now())
         if intent is not None:
             closes[intent.id] = push_results.summary(pushed)
         is_ours = self._pushes.settle(
             push_lease,
-            [*pushed, *push_results.idle(push_lease, self._clock.now())],
+            [*pushed, *idle],
             closes=closes,
             narrows=narrows,
             details=result.details,
             channels=result.channels,
             # A location may have been closed, or a channel, since they were read.
-            forgets_locations=push_batch.kind in STOCKS and any(one.retry_at for one in pushed),
+            forgets_locations=push_results.has_misplaced(idle)
+            or (push_batch.kind in STOCKS and any(one.retry_at for one in pushed)),
             forgets_channels=push_batch.kind is WriteKind.PUBLISH
             and any(one.retry_at for one in pushed),
             call_id=push_step.permit.id,
@@ -462,8 +462,7 @@ class Push:
         error: ProviderError | None = None,
         actual: float | None = None,
     ) -> None:
-        cost = push_step.storefront.cost
-        status = 200 if error is None else error.status
+        cost, status = push_step.storefront.cost, 200 if error is None else error.status
         self._limiter.settle(
             push_step.permit,
             sent=not isinstance(error, UnsentError),

@@ -165,7 +165,7 @@ def rehearsal(
         scopes=_scopes(caller, account),
         locations=_locations(caller, account),
         warnings=tuple(_warnings(caller, account)),
-        blocks=tuple(_blocks(account, summary)),
+        blocks=tuple(_blocks(caller, account, summary)),
         summary=summary,
         items=tuple(rest[:limit]),
         next_cursor=cursors.encode(rest[limit - 1].sku) if len(rest) > limit else None,
@@ -203,7 +203,7 @@ def start(caller: Caller, shop: ShopPath, body: StartBody) -> StartedShop:
     if not account.is_in_rehearsal:
         raise ConflictError(f"{account.shop} was started at {account.started_at:%Y-%m-%d %H:%M}")
     summary = summarize(listings)
-    if blocks := list(_blocks(account, summary)):
+    if blocks := list(_blocks(caller, account, summary)):
         raise ConflictError("; ".join(blocks))
     version = version_of(listings, now)
     if split_version(version)[1] != digest:
@@ -285,12 +285,15 @@ def _warnings(caller: Caller, account: ConnectedShop) -> Iterator[str]:
         )
 
 
-def _blocks(account: ConnectedShop, summary: RehearsalSummary) -> Iterator[str]:
+def _blocks(caller: Caller, account: ConnectedShop, summary: RehearsalSummary) -> Iterator[str]:
     """Yield what must end before the shop can be started."""
     if account.status != "connected":
         yield f"the shop is disconnected: {account.reason}"
     if account.locations is None:
         yield "the shop was not read yet; a running Headway reads it"
+    locations = _locations(caller, account)
+    if locations and not any(place.is_mapped and place.is_in_shop for place in locations):
+        yield "the shop has none of the locations in HEADWAY_LOCATIONS, so no stock would be sold"
     if not summary.listings:
         yield "there is nothing to rehearse; import or publish parts first"
     if unread := summary.outcomes.get(RehearsedOutcome.UNREAD):

@@ -38,6 +38,8 @@ FIND_MAX = 10
 # A read costs points by what it may return; any call reserves this many points.
 CALL_POINTS = 450
 READ_POINTS, LEVEL_POINTS = 8, 3
+# How the reason begins where a shop has none of a listing's locations.
+MISPLACED = "nothing was written: the shop has no location "
 PRICE_FACTS = ("price", "compare_at", "cost", "currency")
 
 
@@ -92,26 +94,42 @@ def next_push_batch(push_lease: PushLease, *, handle: Callable[[str], str]) -> P
         return _look(push_lease.changes, shop)
     if shop.locations is None:
         return PushBatch(kind=WriteKind.LOCATIONS)
+    placed = [change for change in push_lease.changes if not find_misplaced(change, shop)]
     if shop.is_in_rehearsal:
         seen = _look([change for change in push_lease.changes if change.rival is None], shop)
         return next(_channels(shop), None) or seen or _drift_check(push_lease)
     steps: list[Iterator[PushBatch]] = [
-        _unseen(push_lease.changes, shop),
-        _statuses(push_lease.changes, shop),
+        _unseen(placed, shop),
+        _statuses(placed, shop),
         # A stock call holds so much that it pays to gather; and a rise must wait for its price.
-        _stock(push_lease.changes, shop, least=STOCK_MAX // 2),
-        _prices([change for change in push_lease.changes if change.sku not in in_bulk], shop),
-        _activations(push_lease.changes, shop),
-        _stock(push_lease.changes, shop),
+        _stock(placed, shop, least=STOCK_MAX // 2),
+        _prices([change for change in placed if change.sku not in in_bulk], shop),
+        _activations(placed, shop),
+        _stock(placed, shop),
         _channels(shop),
-        _publications(push_lease.changes, shop, least=PUBLISH_MAX),
-        _creations(push_lease.changes, shop, handle),
-        _publications(push_lease.changes, shop),
+        _publications(placed, shop, least=PUBLISH_MAX),
+        _creations(placed, shop, handle),
+        _publications(placed, shop),
     ]
     for step in steps:
         for push_batch in step:
             return push_batch
     return _drift_check(push_lease)
+
+
+def find_misplaced(change: Change, shop: Shop) -> str | None:
+    """Return why nothing may be written for a listing: its shop has none of its locations.
+
+    Written all the same, it would be for sale at the right price with no stock at all.
+    """
+    places = change.desired["quantities"]
+    if shop.locations is None or not places or any(name in shop.locations for name in places):
+        return None
+    has = ", ".join(sorted(shop.locations)) or "none"
+    return (
+        f"{MISPLACED}{', '.join(sorted(places))} (it has: {has}); rename"
+        " it there, or change HEADWAY_LOCATIONS"
+    )
 
 
 def _drift_check(push_lease: PushLease) -> PushBatch | None:

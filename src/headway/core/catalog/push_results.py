@@ -13,9 +13,11 @@ from headway.core.catalog.channels import find_obstacle, lacked
 from headway.core.catalog.guard import find_move
 from headway.core.catalog.listings import ListingEvent
 from headway.core.catalog.push_planning import (
+    MISPLACED,
     PushBatch,
     as_applied,
     confirmed,
+    find_misplaced,
     needs,
     owned_facts,
     waits_for_price,
@@ -49,6 +51,7 @@ from headway.errors import (
 
 BACKOFF_FIRST = timedelta(minutes=5)
 BACKOFF_MAX = timedelta(hours=24)
+MISPLACED_RETRY = timedelta(hours=1)
 # An unknown id is looked up by its SKU once more, and then counts as deleted.
 UNKNOWN_MAX = 1
 # An unexpected state is read and written again at once; if it persists, the retry waits.
@@ -93,6 +96,9 @@ def idle(push_lease: PushLease, now: datetime) -> list[Pushed]:
         return []
     pushed = []
     for change in push_lease.changes:
+        if (reason := find_misplaced(change, push_lease.shop)) is not None:
+            pushed.append(misplaced(change, reason, now))
+            continue
         if change.rival is not None:
             reason = (
                 f"its shop SKU {change.shop_sku} is that of {change.rival}; import it with another"
@@ -433,6 +439,23 @@ def unchanged(change: Change) -> Pushed:
 
 def _again(change: Change, reason: str) -> Pushed:
     return Pushed(change=change, failures=change.failures + 1, error=reason)
+
+
+def misplaced(change: Change, reason: str, now: datetime) -> Pushed:
+    """Settle a listing whose shop has none of its locations: it is tried again every hour."""
+    failed = ListingEvent(kind="shopify_update_failed", new=change.desired, error=reason)
+    return Pushed(
+        change=change,
+        retry_at=now + MISPLACED_RETRY,
+        failures=change.failures + 1,
+        error=reason,
+        events=() if change.error == reason else (failed,),
+    )
+
+
+def has_misplaced(pushed: Sequence[Pushed]) -> bool:
+    """Return True if the shop lacked a listing's locations; by the next try it may have them."""
+    return any(result.error.startswith(MISPLACED) for result in pushed)
 
 
 def refused(change: Change, reason: str, now: datetime) -> Pushed:

@@ -16,7 +16,7 @@ from typing import Any
 
 from headway.core.catalog.change_detection import money
 from headway.core.catalog.listings import Sku
-from headway.core.catalog.push_planning import next_push_batch
+from headway.core.catalog.push_planning import find_misplaced, next_push_batch
 from headway.core.catalog.push_results import after_write
 from headway.core.catalog.storefront import (
     Change,
@@ -156,6 +156,8 @@ def rehearse(
     """Return what push would do to a listing."""
     change = listing.change
     outcome, reason = _unplanned(listing)
+    if outcome is None and change is not None and (misplaced := find_misplaced(change, shop)):
+        outcome, reason = RehearsedOutcome.UNMATCHED, misplaced
     about = RehearsedListing(
         sku=listing.sku,
         shop_sku=listing.shop_sku,

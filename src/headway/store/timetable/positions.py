@@ -53,6 +53,8 @@ SELECT me.id::text, me.user_id, me.sku, me.priority, me.next_sync_at, me.sync_st
     WHEN state.desired ? 'pack' THEN state.desired -> 'quantities'
     ELSE state.observed -> 'quantities' END, false) AS holds_stock,
   state.desired IS NULL AND state.rejected IS NOT NULL AS is_rejected,
+  (SELECT coalesce(sum(value::numeric), 0)::int FROM jsonb_each_text(state.desired -> 'quantities')
+   WHERE NOT account.locations ? key) AS unsold_count,
   coalesce(state.push_failures, 0) AS push_failures, state.push_error, state.applied_at,
   bulk.id IS NOT NULL AS is_in_bulk, account.status AS shop_status, account.reason AS shop_reason,
   wait.until AS shop_wait_until, wait.reason AS shop_wait_reason,

@@ -185,6 +185,11 @@ class SimulatedShop:
         """Return the location of that name, or fail."""
         return next(location for location in self.locations.values() if location.name == name)
 
+    def rename_location(self, old: str, new: str) -> None:
+        """Rename a location as a merchant does; its id stays."""
+        location = self.location_named(old)
+        self.locations[location.id] = replace(location, name=new)
+
     def by_handle(self, handle: str) -> ShopProduct | None:
         """Return the product of that handle, if there is one."""
         return self.products.get(self._handles.get(handle.lower(), ""))
