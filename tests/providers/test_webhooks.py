@@ -72,26 +72,61 @@ def test_every_kind_that_a_topic_names_has_a_job() -> None:
     assert {kind for kind, _ in SHOPIFY_TOPICS.values()} <= set(platform_role(SHOPIFY).kinds)
 
 
-def test_an_uninstalled_app_ends_the_account() -> None:
-    hook = shopify("app/uninstalled", {"id": 1})
-    assert hook.effect is WebhookEffect.DISCONNECT
-    assert hook.reason == "the app was uninstalled in the shop"
+SHOP_BODY = {"id": 1, "name": "One", "domain": "one.example", "myshopify_domain": SHOP}
+PRIVACY_BODY = {"shop_id": 1, "shop_domain": SHOP}
+BUYER = {"customer": {"id": 191, "email": "x@y"}}
+SIGNED_BODIES = {
+    "app/uninstalled": SHOP_BODY,
+    "customers/data_request": {**PRIVACY_BODY, **BUYER, "orders_requested": [1]},
+    "customers/redact": {**PRIVACY_BODY, **BUYER, "orders_to_redact": [1, "2", None, {}]},
+    "shop/redact": PRIVACY_BODY,
+}
+
+
+def test_an_uninstalled_app_is_reported() -> None:
+    assert shopify("app/uninstalled", SHOP_BODY).effect is WebhookEffect.UNINSTALL
+    loud = {**SHOP_BODY, "myshopify_domain": SHOP.upper()}
+    assert shopify("app/uninstalled", loud).effect is WebhookEffect.UNINSTALL
+
+
+@pytest.mark.parametrize("topic", SIGNED_BODIES)
+@pytest.mark.parametrize("body", ({"id": 1}, {"id": 1, "name": "x", "customer": {"id": 1}}))
+def test_a_signed_body_that_names_no_shop_ends_and_erases_nothing(topic: str, body: object) -> None:
+    with pytest.raises(RequestError, match="domain in the body is not the shop"):
+        shopify(topic, body)
+
+
+@pytest.mark.parametrize("topic", SIGNED_BODIES)
+def test_a_body_sent_again_under_another_shops_name_ends_and_erases_nothing(topic: str) -> None:
+    with pytest.raises(RequestError, match="domain in the body is not the shop"):
+        shopify(topic, SIGNED_BODIES[topic], **{"x-shopify-shop-domain": "two.myshopify.com"})
+
+
+@pytest.mark.parametrize("topic", SIGNED_BODIES)
+@pytest.mark.parametrize("other", SIGNED_BODIES)
+def test_a_body_sent_again_under_another_topic_ends_and_erases_nothing(
+    topic: str, other: str
+) -> None:
+    if topic != other:
+        with pytest.raises(RequestError, match=r"missing|does not belong|is not the shop"):
+            shopify(topic, SIGNED_BODIES[other])
 
 
 def test_the_privacy_topics_are_understood() -> None:
-    body = {"customer": {"id": 191, "email": "x@y"}, "orders_to_redact": [1, "2", None, {}]}
-    redact = shopify("customers/redact", body)
+    redact = shopify("customers/redact", SIGNED_BODIES["customers/redact"])
     assert redact.effect is WebhookEffect.REDACT_CUSTOMER
     assert redact.external_id == "191"
     assert redact.order_ids == ("1", "2")
-    assert shopify("customers/data_request", body).effect is WebhookEffect.RECORD
-    whole = shopify("shop/redact", body)
+    request = shopify("customers/data_request", SIGNED_BODIES["customers/data_request"])
+    assert (request.effect, request.external_id) == (WebhookEffect.RECORD, "191")
+    whole = shopify("shop/redact", PRIVACY_BODY)
     assert (whole.effect, whole.external_id) == (WebhookEffect.REDACT_SHOP, None)
 
 
 def test_a_customer_without_an_id_is_not_everybody() -> None:
+    body = {**PRIVACY_BODY, "customer": {"email": "x@y"}, "orders_to_redact": []}
     with pytest.raises(RequestError, match=r"customer\.id"):
-        shopify("customers/redact", {"customer": {"email": "x@y"}})
+        shopify("customers/redact", body)
 
 
 @pytest.mark.parametrize("topic", ("themes/publish", "bulk_operations/finish", "shop/update", "x"))

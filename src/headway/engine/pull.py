@@ -396,9 +396,9 @@ class Pull:
         if not verdict.ends:
             return self._give_back(run, verdict.wait_until, verdict.trouble.wait_reason)
         self._drop(run)
-        is_ours = self._jobs.disconnect(run.job, why, calls=run.unrecorded, now=now)
+        is_ours = self._jobs.disconnect(run.job, verdict.reason, calls=run.unrecorded, now=now)
         what = "disconnected" if is_ours else "refused too late"
-        return Done(what=f"{run.what}: {what}, {why}")
+        return Done(what=f"{run.what}: {what}, {verdict.reason}")
 
     def _charge(self, run: Claim, why: str, *, may_pass: bool = False) -> Done:
         """Count a failure against the job; what may pass by itself is tried again even if dead."""

@@ -432,8 +432,8 @@ class Push:
         is_refused = isinstance(error, UnauthorizedError) and (
             is_token or not push_step.storefront.needs_token()
         )
-        if is_refused and self._troubles.refuse(shop.account, why, now=now).ends:
-            self._pushes.disconnect(shop, why, now=now)
+        if is_refused and (end := self._troubles.refuse(shop.account, why, now=now)).ends:
+            self._pushes.disconnect(shop, end.reason, now=now)
 
     def _settle_failed(
         self,

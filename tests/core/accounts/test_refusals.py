@@ -8,6 +8,7 @@ import pytest
 from headway.core.accounts.refusals import (
     ALONE_MAX,
     REFUSALS_MIN,
+    REPORT_VALID,
     SPACING,
     SPAN_MIN,
     SUSPENDED_FIRST,
@@ -78,6 +79,15 @@ def test_without_an_answer_to_anybody_else_a_day_must_pass() -> None:
     silent = Peers(connected=2, refused=1, is_answered=False)
     assert not refuse_until(ALONE_MAX - timedelta(hours=1), silent)[1]
     assert refuse_until(ALONE_MAX + timedelta(hours=2), silent)[1]
+
+
+def test_one_refusal_confirms_a_report_that_the_app_was_uninstalled() -> None:
+    trouble = AccountTrouble(uninstalled_at=NOW)
+    together = Peers(connected=2, refused=2)
+    verdict = refused(trouble, "no", NOW + timedelta(minutes=1), together)
+    assert (verdict.ends, verdict.reason) == (True, "the app was uninstalled in the shop")
+    late = refused(trouble, "no", NOW + REPORT_VALID + timedelta(seconds=1), together)
+    assert (late.ends, late.reason) == (False, "no")
 
 
 def test_a_suspended_account_is_checked_ever_more_seldom_up_to_a_day() -> None:

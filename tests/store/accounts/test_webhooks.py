@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.core.accounts.jobs import DataKind
+from headway.core.accounts.jobs import Account, DataKind
+from headway.core.accounts.refusals import UNINSTALLED
 from headway.core.accounts.webhooks import Webhook, WebhookEffect
+from headway.store.accounts.troubles import AccountTroubles
 from headway.store.accounts.webhooks import DeliveryResult, Webhooks
 from headway_lab.platforms import ETSY, SHOPIFY
 
@@ -190,8 +192,8 @@ def test_the_end_of_an_account_cancels_its_jobs_and_notifies_the_seller_once(
 ) -> None:
     running, dead = make("running"), make("dead", kind="listings")
     pulled = make("completed", job_type="backfill")
-    reason = "the app was uninstalled in the shop"
-    end = hook(WebhookEffect.DISCONNECT, topic="app/uninstalled", reason=reason)
+    reason = "the shop was disconnected from Printify"
+    end = hook(WebhookEffect.DISCONNECT, topic="shop:disconnected", reason=reason)
     for _ in range(2):
         Webhooks(pool).take(end, now=NOW)
     assert execute("SELECT status, reason FROM connected_accounts") == [("disconnected", reason)]
@@ -203,6 +205,24 @@ def test_the_end_of_an_account_cancels_its_jobs_and_notifies_the_seller_once(
     assert execute("SELECT user_id, topic FROM notices") == [("acme", "account_disconnected")]
     events = "SELECT event_type FROM sync_audit_log ORDER BY 1"
     assert execute(events) == [("account_disconnected",), ("job_cancelled",)]
+
+
+def test_an_uninstall_that_a_webhook_reports_ends_nothing_until_the_shop_refuses_the_token(
+    pool: ConnectionPool, execute: Execute, make: Callable[..., str], account: str
+) -> None:
+    job = make("queued")
+    Webhooks(pool).take(hook(WebhookEffect.UNINSTALL, topic="app/uninstalled"), now=NOW)
+    shop = "SELECT status, uninstalled_at, drift_check_at FROM connected_accounts"
+    assert execute(shop) == [("connected", NOW, NOW)]
+    assert execute("SELECT next_run_at FROM sync_jobs WHERE id = %s", job) == [(NOW,)]
+    troubles = AccountTroubles(pool)
+    ours = Account(id=account, user_id="acme", platform=SHOPIFY, shop=SHOP)
+    troubles.accept(ours, now=NOW)
+    assert execute(shop) == [("connected", None, NOW)]
+    assert not troubles.refuse(ours, "no", now=NOW).ends
+    Webhooks(pool).take(hook(WebhookEffect.UNINSTALL, topic="app/uninstalled"), now=NOW)
+    verdict = troubles.refuse(ours, "no", now=NOW)
+    assert (verdict.ends, verdict.reason) == (True, UNINSTALLED)
 
 
 @pytest.fixture

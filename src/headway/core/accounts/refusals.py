@@ -2,7 +2,8 @@
 
 A provider reports a refusal only if its reply says that this very token is not accepted. One such
 reply may still be a mistake of the platform or of our app, so a connection ends only after several
-refusals, spaced over half an hour, while the platform answers other accounts.
+refusals, spaced over half an hour, while the platform answers other accounts. If a webhook reported
+that the app was uninstalled, the first refusal confirms it.
 """
 
 from dataclasses import dataclass, replace
@@ -22,6 +23,9 @@ TOGETHER = timedelta(hours=2)
 TOGETHER_MIN, TOGETHER_SHARE = 3, 0.05
 # With so few accounts, half of them are many.
 FEW = 6
+# A refusal so long after the app was reported as uninstalled confirms the report.
+REPORT_VALID = timedelta(days=2)
+UNINSTALLED = "the app was uninstalled in the shop"
 # Without an answer to any other account in so long, the platform is no excuse any more.
 ALONE_MAX = timedelta(days=1)
 
@@ -36,6 +40,7 @@ class AccountTrouble:
     suspensions: int = 0
     wait_until: datetime | None = None
     wait_reason: str = ""
+    uninstalled_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +57,11 @@ class Peers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusalVerdict:
-    """What follows from a refusal: the account waits, or its connection ends."""
+    """What follows from a refusal: the account waits, or its connection ends for a reason."""
 
     trouble: AccountTrouble
     ends: bool
+    reason: str
 
     @property
     def wait_until(self) -> datetime:
@@ -84,6 +90,8 @@ def refused(trouble: AccountTrouble, reason: str, now: datetime, peers: Peers) -
     has_witness = peers.connected == 1 or peers.is_answered or now - since >= ALONE_MAX
     is_repeated = count >= REFUSALS_MIN and now - since >= SPAN_MIN
     pause = RETRIES[min(count, len(RETRIES)) - 1]
+    reported_at = trouble.uninstalled_at
+    is_reported = reported_at is not None and now - reported_at <= REPORT_VALID
     note = "others are refused too, so no connection ends" if is_together else f"refusal {count}"
     return RefusalVerdict(
         trouble=replace(
@@ -94,7 +102,8 @@ def refused(trouble: AccountTrouble, reason: str, now: datetime, peers: Peers) -
             wait_until=now + pause,
             wait_reason=f"{reason} ({note})",
         ),
-        ends=is_repeated and has_witness and not is_together,
+        ends=is_reported or (is_repeated and has_witness and not is_together),
+        reason=UNINSTALLED if is_reported else reason,
     )
 
 

@@ -1,8 +1,9 @@
 """What a verified webhook means: which account it is for, and what must be read because of it.
 
 A webhook is a hint, never data: it reports that something changed, and Headway reads the change
-from the platform. Only a disconnect and requests about privacy take effect directly. Each platform
-has its own parser, in its provider's folder; what they share is here.
+from the platform. An uninstalled app is a hint too: the account is disconnected once the platform
+refuses its token. Only Printify's disconnect and requests about privacy take effect directly. Each
+platform has its own parser, in its provider's folder; what they share is here.
 """
 
 import json
@@ -28,6 +29,7 @@ class WebhookEffect(StrEnum):
 
     WAKE = "wake"
     DISCONNECT = "disconnect"
+    UNINSTALL = "uninstall"
     REDACT_CUSTOMER = "redact_customer"
     REDACT_SHOP = "redact_shop"
     RECORD = "record"

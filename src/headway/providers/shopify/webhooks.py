@@ -1,4 +1,8 @@
-"""Shopify's webhooks: how their signature is verified, and what they mean."""
+"""Shopify's webhooks: how their signature is verified, and what they mean.
+
+The signature covers the body only, not the headers that name shop, topic and delivery. So a topic
+that ends or erases something counts only if the body names that shop and has that topic's fields.
+"""
 
 import base64
 import re
@@ -33,6 +37,22 @@ PRIVACY: Mapping[str, WebhookEffect] = {
     "customers/redact": WebhookEffect.REDACT_CUSTOMER,
     "shop/redact": WebhookEffect.REDACT_SHOP,
 }
+UNINSTALLED = "app/uninstalled"
+# By topic: where the body names the shop, fields that it has, and fields that only others have.
+SIGNED_FIELDS: Mapping[str, tuple[str, frozenset[str], frozenset[str]]] = {
+    UNINSTALLED: ("myshopify_domain", frozenset({"id", "name"}), frozenset({"customer"})),
+    "customers/data_request": (
+        "shop_domain",
+        frozenset({"shop_id", "customer", "orders_requested"}),
+        frozenset({"orders_to_redact"}),
+    ),
+    "customers/redact": (
+        "shop_domain",
+        frozenset({"shop_id", "customer", "orders_to_redact"}),
+        frozenset({"orders_requested"}),
+    ),
+    "shop/redact": ("shop_domain", frozenset({"shop_id"}), frozenset({"customer"})),
+}
 
 
 def is_signed(secret: str, headers: Mapping[str, str], body: bytes, _: datetime) -> bool:
@@ -48,8 +68,11 @@ def parse_webhook(
     topic = _header(headers, "X-Shopify-Topic").lower()
     effect, kind, external_id = PRIVACY.get(topic, WebhookEffect.NOTHING), None, None
     orders: tuple[str, ...] = ()
-    if topic == "app/uninstalled":
-        effect = WebhookEffect.DISCONNECT
+    shop = _header(headers, "X-Shopify-Shop-Domain").lower()
+    if topic in SIGNED_FIELDS:
+        _check_signed(topic, shop, payload)
+    if topic == UNINSTALLED:
+        effect = WebhookEffect.UNINSTALL
     elif topic in PRIVACY:
         external_id, orders = _redacted(payload, effect)
     elif (subject := topic.partition("/")[0]) in TOPICS:
@@ -60,14 +83,25 @@ def parse_webhook(
     return Webhook(
         platform=platform,
         delivery_id=_header(headers, "X-Shopify-Webhook-Id"),
-        shop=_header(headers, "X-Shopify-Shop-Domain").lower(),
+        shop=shop,
         topic=topic,
         effect=effect,
         kind=kind,
         external_id=external_id,
         order_ids=orders,
-        reason="the app was uninstalled in the shop",
     )
+
+
+def _check_signed(topic: str, shop: str, payload: Mapping[str, Any]) -> None:
+    """Raise RequestError unless the signed body is about this shop and of this topic."""
+    name, needed, foreign = SIGNED_FIELDS[topic]
+    named = id_text(payload.get(name))
+    if named is None or named.lower() != shop:
+        raise RequestError(f"{name} in the body is not the shop of the header; nothing was done")
+    if missing := needed - payload.keys():
+        raise RequestError(f"{min(missing)} is missing: this is not a body of {topic}")
+    if odd := foreign & payload.keys():
+        raise RequestError(f"{min(odd)} does not belong to {topic}; nothing was done")
 
 
 def _redacted(

@@ -57,7 +57,7 @@ RECONNECT = f"""
 UPDATE connected_accounts SET status = 'connected', reason = '', locations = NULL,
   locations_at = NULL, scopes = NULL, channels_at = NULL, missing_scopes = '{{}}',
   refusals = 0, refused_since = NULL, refused_at = NULL, suspensions = 0, wait_until = NULL,
-  wait_reason = '', owner_id = coalesce(nullif(%(owner_id)s, ''), owner_id),
+  uninstalled_at = NULL, wait_reason = '', owner_id = coalesce(nullif(%(owner_id)s, ''), owner_id),
   title = coalesce(nullif(%(title)s, ''), title), updated_at = %(now)s
 WHERE platform = %(platform)s AND user_id = %(user_id)s AND shop = %(shop)s
 RETURNING {COLUMNS}

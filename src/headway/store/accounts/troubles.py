@@ -17,7 +17,7 @@ from headway.store.pool import guarded
 from headway.store.queries import Queries, read_as
 
 LOAD = """
-SELECT refusals, refused_since, refused_at, suspensions, wait_until, wait_reason
+SELECT refusals, refused_since, refused_at, suspensions, wait_until, wait_reason, uninstalled_at
 FROM connected_accounts WHERE id = %(id)s
 """
 PEERS = """
@@ -35,9 +35,10 @@ WHERE id = %(id)s AND status = 'connected'
 """
 ACCEPT = """
 UPDATE connected_accounts AS account SET refusals = 0, refused_since = NULL, refused_at = NULL,
-  suspensions = 0, wait_until = NULL, wait_reason = '', updated_at = %(now)s
+  suspensions = 0, wait_until = NULL, wait_reason = '', uninstalled_at = NULL, updated_at = %(now)s
 FROM (SELECT id, wait_reason FROM connected_accounts WHERE id = %(id)s) AS before
-WHERE account.id = before.id AND account.wait_until IS NOT NULL
+WHERE account.id = before.id
+  AND (account.wait_until IS NOT NULL OR account.uninstalled_at IS NOT NULL)
 RETURNING before.wait_reason
 """
 # Its other jobs need not wait any longer.
@@ -85,7 +86,7 @@ class AccountTroubles(Queries):
         """Forget the trouble of an account that got a good answer, and resume its jobs."""
         values = {"id": account.id, "now": now}
         row = self._first(ACCEPT, values)
-        if row is not None:
+        if row is not None and row[0]:
             self._write(HURRY, {**values, "reason": row[0]})
 
     def _save(

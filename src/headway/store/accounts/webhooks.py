@@ -18,7 +18,7 @@ from headway.store.accounts.job_rows import lock_seller
 from headway.store.pool import Pool, guarded
 
 # Deliveries without a job: about the account itself, and about privacy.
-NO_JOB = {WebhookEffect.DISCONNECT: "account"}
+NO_JOB = {WebhookEffect.DISCONNECT: "account", WebhookEffect.UNINSTALL: "account"}
 PRIVACY = "privacy"
 
 FIND = """
@@ -67,6 +67,20 @@ INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_val
 SELECT user_id, id, %(now)s, 'job_woken',
   jsonb_build_object('topic', %(topic)s::text, 'external_id', %(external_id)s::text), %(now)s
 FROM job JOIN woken USING (id)
+"""
+# The shop is asked soon, by its next job and by a drift check; only its refusal disconnects it.
+UNINSTALL = """
+WITH soonest AS (
+  SELECT id FROM sync_jobs WHERE account_id = %(account_id)s AND NOT is_backfill
+    AND status IN ('queued', 'completed') AND next_run_at > %(now)s
+  ORDER BY next_run_at, id LIMIT 1 FOR NO KEY UPDATE
+), job AS (
+  UPDATE sync_jobs SET next_run_at = %(now)s, updated_at = %(now)s
+  FROM soonest WHERE sync_jobs.id = soonest.id
+)
+UPDATE connected_accounts SET uninstalled_at = %(now)s, drift_check_at = %(now)s,
+  updated_at = %(now)s
+WHERE id = %(account_id)s AND status = 'connected'
 """
 # Names and addresses only; the orders are the seller's to keep.
 REDACT = """
@@ -120,7 +134,7 @@ class Webhooks:
                 return DeliveryResult.UNKNOWN_SHOP
             account = Account(id=row[0], user_id=row[1], platform=hook.platform, shop=row[2])
             values["account_id"] = account.id
-            if hook.effect is WebhookEffect.DISCONNECT:
+            if hook.effect in NO_JOB:
                 # Before the delivery's row locks the account's: the same order as in a connect.
                 lock_seller(connection, account.user_id)
             if not connection.execute(TAKE, values).rowcount:
@@ -141,6 +155,8 @@ def _act(
         connection.execute(WAKE, values)
     elif hook.effect is WebhookEffect.DISCONNECT:
         disconnect(connection, account, hook.reason, now=values["now"])
+    elif hook.effect is WebhookEffect.UNINSTALL:
+        connection.execute(UNINSTALL, values)
     elif hook.effect in {WebhookEffect.REDACT_CUSTOMER, WebhookEffect.REDACT_SHOP}:
         connection.execute(REDACT, values)
         connection.execute(REDACT_RAW, values)
