@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
         epilog=_examples(
             "audit --since 7d --out events.csv",
             'audit --format jsonl --sku "WF330523=7A"',
-            "audit --kind price_approved --kind price_rejected --since 2026-03-01 --out prices.csv",
+            "audit --kind change_approved --kind change_rejected --since 7d --out prices.csv",
         ),
     )(audit)
 

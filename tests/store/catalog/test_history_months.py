@@ -41,10 +41,35 @@ def test_an_event_of_any_date_is_taken_and_moves_to_its_month_once_that_is_made(
     pool: ConnectionPool,
 ) -> None:
     happen(pool, NOW)
-    happen(pool, NOW - timedelta(days=4000))
+    happen(pool, NOW + timedelta(days=4000))
     assert ask(pool, PARTS) == [(month("other"), 2)]
     HistoryMonths(pool, months=0).maintain(NOW)
     assert dict(ask(pool, PARTS)) == {month("2031_03"): 1, month("other"): 1}
+
+
+def test_events_of_a_month_in_which_nothing_ran_move_to_their_month_and_leave_with_it(
+    pool: ConnectionPool,
+) -> None:
+    happen(pool, datetime(2030, 7, 4, tzinfo=UTC))
+    HistoryMonths(pool, months=0).maintain(NOW)
+    assert ask(pool, PARTS) == [(month("2030_07"), 1)]
+    for back in range(3):
+        happen(pool, months_before(NOW, back))
+    HistoryMonths(pool, months=2).maintain(NOW)
+    HistoryMonths(pool, months=2).maintain(NOW)
+    assert month("2030_07") not in dict(ask(pool, PARTS))
+
+
+def test_a_clock_that_is_years_ahead_drops_no_month(pool: ConnectionPool) -> None:
+    for back in range(3):
+        at = months_before(NOW, back)
+        HistoryMonths(pool, months=0).maintain(at)
+        happen(pool, at)
+    ahead = NOW.replace(year=NOW.year + 3)
+    happen(pool, ahead)
+    HistoryMonths(pool, months=3).maintain(ahead)
+    kept = [month("2031_01"), month("2031_02"), month("2031_03"), month("2034_03")]
+    assert [name for (name, _) in ask(pool, PARTS)] == kept
 
 
 def test_months_begin_at_midnight_utc_wherever_the_session_is(pool: ConnectionPool) -> None:

@@ -14,6 +14,7 @@ from headway.core.catalog.listings import SellerId, Sku
 from headway.core.catalog.storefront import Gid
 from headway.core.timetable.policies.rolling import Rolling
 from headway.errors import InvalidError, StoreError
+from headway.store.access.isolation import TenantPool
 from headway.store.catalog.listings import Listings
 from headway.store.catalog.products import Products
 from headway.store.pool import open_pool
@@ -404,3 +405,24 @@ def test_a_variant_belongs_to_one_part(
         row(3, "B", shopify_variant_id=Gid("v1")),
     )
     assert reasons(swapped) == {}
+
+
+def test_an_import_is_in_the_history_with_actor_old_and_new_value(
+    pool: ConnectionPool, clock: VirtualClock
+) -> None:
+    products = Products(TenantPool(pool, actor="ann", seller=None))
+    first = row(2, "A", title="Bolt", shopify_variant_id=Gid("v1"))
+    for part in (first, first, row(2, "A", shopify_variant_id=Gid("v2"), weight=3.0)):
+        take_in(products, clock, part)
+        clock.sleep(1)
+    take_in(products, clock, row(2, "B"), is_rehearsal=True)
+    rows = ask(
+        pool,
+        "SELECT actor, sku, old_value, new_value FROM sync_audit_log"
+        " WHERE event_type = 'part_imported' ORDER BY sync_timestamp",
+    )
+    assert [(actor, sku) for actor, sku, _, _ in rows] == [("ann", "A")] * 2
+    new = {"shop_sku": "A", "title": "Bolt", "shopify_variant_id": "v1"}
+    assert rows[0][2:] == (None, new)
+    assert rows[1][2] == {**new, "value_weight": 1}
+    assert rows[1][3] == {**new, "shopify_variant_id": "v2", "value_weight": 3}

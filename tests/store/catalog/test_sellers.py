@@ -11,6 +11,7 @@ from headway.core.catalog.guard import Guard, MassChange, SellerSettings
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.timetable.policies.rolling import Rolling
 from headway.errors import InvalidError
+from headway.store.access.isolation import TenantPool
 from headway.store.catalog.listings import Listings
 from headway.store.catalog.sellers import Sellers
 from headway_lab.virtual_clock import VirtualClock
@@ -100,6 +101,29 @@ def test_what_a_seller_chose_stands_over_the_deployments_and_can_be_given_up(
     assert sellers.settings([A], now)[A].terms.markup == DEFAULTS.terms.markup
     assert sellers.own_terms(A) == {**chosen, "markup": None, "guard_share": None}
     sellers.set_terms(A, {}, now=now)
+
+
+def test_changed_terms_are_in_the_history_with_actor_old_and_new_value(
+    sellers: Sellers, pool: ConnectionPool, clock: VirtualClock
+) -> None:
+    ann, now = sellers.over(TenantPool(pool, actor="ann", seller=None)), clock.now()
+    for changes in (
+        {"markup": Decimal("0.12"), "rounding": "99"},
+        {"markup": Decimal("0.12"), "rounding": "cent"},
+        {"rounding": "cent"},
+        {"markup": None},
+    ):
+        ann.set_terms(A, changes, now=now)
+    with pool.connection() as connection:
+        rows = connection.execute(
+            "SELECT actor, user_id, old_value, new_value FROM sync_audit_log"
+            " WHERE event_type = 'terms_set' ORDER BY sync_timestamp, old_value ->> 'rounding'"
+        ).fetchall()
+    assert sorted(rows, key=str) == [
+        ("ann", A, {"markup": "0.12"}, {"markup": None}),
+        ("ann", A, {"markup": None, "rounding": None}, {"markup": "0.12", "rounding": "99"}),
+        ("ann", A, {"rounding": "99"}, {"rounding": "cent"}),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ A page is a short range of an index. An export goes through any number of events
 statement of its own, so that it holds neither memory nor a transaction, however slow its reader.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from typing import Any
 from uuid import UUID
 
@@ -40,6 +42,9 @@ COLUMNS = """id::text, sync_timestamp AS at, user_id, sku, job_id::text, event_t
 PAGE = f"""
 SELECT {COLUMNS} FROM sync_audit_log WHERE sku = %(sku)s {{more}}
 ORDER BY sync_timestamp DESC, sync_audit_log.id DESC LIMIT %(rows)s
+"""
+KINDS = """
+SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'audit_event_type_check'
 """
 # The kinds are filtered within one chunk of rows: rare ones must not make a statement slow.
 SOME = f"""
@@ -118,6 +123,7 @@ class HistoryQueries(Queries):
     ) -> HistoryPage:
         """Return the next events of a SKU, the newest first; raises InvalidError for a cursor."""
         limit = max(1, min(limit, LIMIT_MAX))
+        self.check_kinds(kinds)
         query = _EventFilter(seller=seller, kinds=kinds, after=_after(cursor), is_back=True)
         values = {**query.values, "sku": sku, "rows": limit + 1}
         rows = self._read(HistoryEvent, PAGE.format(more=query.where), values)
@@ -151,6 +157,18 @@ class HistoryQueries(Queries):
             before = connection.execute(BEFORE, {**values, "since": begin}).fetchall()
         return thin(price_series(rows, before=before, begin=begin), points_max)
 
+    def check_kinds(self, kinds: Collection[str]) -> None:
+        """Raise InvalidError for a kind of event that there is not."""
+        if not kinds:
+            return
+        known = re.findall(r"'(\w+)'::text", self._one(KINDS, {})[0])
+        unknown = next((kind for kind in kinds if kind not in known), None)
+        if unknown is not None:
+            close = get_close_matches(unknown, known, n=1, cutoff=0)
+            raise InvalidError(
+                f"kind: there are no events of the kind {unknown}; did you mean {close[0]}?"
+            )
+
     def export(
         self,
         *,
@@ -161,6 +179,7 @@ class HistoryQueries(Queries):
         kinds: Collection[str] = (),
     ) -> Iterator[HistoryEvent]:
         """Yield every event from `since` until just before `until`, the oldest first."""
+        self.check_kinds(kinds)
         query = _EventFilter(seller=seller, sku=sku, since=since, until=until)
         while True:
             values = {**query.values, "rows": self._chunk}

@@ -11,7 +11,22 @@ from headway.store.pool import Pool, guarded
 MAKE = "SELECT make_history_month(%(now)s), make_history_month(%(next)s)"
 # Readers and writers lock the table only briefly; if one does not, the next hour will do.
 PATIENCE = "SET LOCAL lock_timeout = '3s'"
-OVER = "SELECT name FROM history_months WHERE until <= %(before)s ORDER BY until"
+# A month of which nobody made a partition: nothing ran in it, or nothing that keeps house.
+STRAYS = """
+SELECT make_history_month(month) FROM (
+  SELECT DISTINCT date_trunc('month', sync_timestamp, 'UTC') AS month FROM sync_audit_log_other
+  WHERE sync_timestamp < %(now)s) AS stray
+"""
+# A month goes only if as many later ones that are over hold events as are kept: a clock that is
+# years ahead makes every month look old.
+OVER = """
+SELECT name FROM history_months AS month
+WHERE until <= %(before)s AND %(kept)s <= (
+  SELECT count(*) FROM history_months AS later
+  WHERE later.since >= month.until AND later.until <= %(now)s AND EXISTS (SELECT FROM sync_audit_log
+    WHERE sync_timestamp >= later.since AND sync_timestamp < later.until))
+ORDER BY until
+"""
 
 
 class HistoryMonths:
@@ -22,21 +37,24 @@ class HistoryMonths:
         self._months = months
 
     def maintain(self, now: datetime) -> int:
-        """Create this month and the next, and drop old ones; return how many were dropped."""
+        """Create this month, the next and those of stray events; drop old ones, and count them."""
         with guarded(), self._pool.connection() as connection, connection.transaction():
             connection.execute(MAKE, {"now": now, "next": next_month(now)})
+            connection.execute(STRAYS, {"now": now})
         if not self._months:
             return 0
         with guarded():
             try:
-                return self._drop(months_before(now, self._months))
+                return self._drop(now)
             except LockNotAvailable:
                 return 0
 
-    def _drop(self, before: datetime) -> int:
+    def _drop(self, now: datetime) -> int:
         with self._pool.connection() as connection, connection.transaction():
             connection.execute(PATIENCE)
-            over = connection.execute(OVER, {"before": before}).fetchall()
+            before = months_before(now, self._months)
+            values = {"before": before, "kept": self._months, "now": now}
+            over = connection.execute(OVER, values).fetchall()
             for (name,) in over:
                 connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(name)))
         return len(over)

@@ -126,6 +126,31 @@ UPDATE listing_state AS state SET applied = NULL, applied_at = NULL, applied_ver
 FROM arriving JOIN product USING (user_id, sku)
 WHERE state.user_id = product.user_id AND state.sku = product.sku AND {HAS_OTHER_IDS}
 """
+# Before anything is written: what each part was and will be, for those that change.
+EVENTS = """
+INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type, old_value, new_value,
+  created_at)
+SELECT arriving.user_id, arriving.sku, %(now)s, 'part_imported', fact.old, fact.new, %(now)s
+FROM arriving LEFT JOIN product USING (user_id, sku)
+LEFT JOIN product_sync_schedule AS row USING (user_id, sku)
+CROSS JOIN LATERAL (SELECT
+  CASE WHEN product.sku IS NOT NULL THEN jsonb_strip_nulls(jsonb_build_object(
+    'shop_sku', product.shop_sku, 'title', nullif(product.title, ''),
+    'shopify_product_id', product.shopify_product_id,
+    'shopify_variant_id', product.shopify_variant_id,
+    'shopify_inventory_item_id', product.shopify_inventory_item_id,
+    'family', row.family, 'channels', row.channels, 'value_weight', row.value_weight)) END AS old,
+  jsonb_strip_nulls(jsonb_build_object(
+    'shop_sku', arriving.shop_sku, 'title', coalesce(arriving.title, nullif(product.title, '')),
+    'shopify_product_id', coalesce(arriving.shopify_product_id, product.shopify_product_id),
+    'shopify_variant_id', coalesce(arriving.shopify_variant_id, product.shopify_variant_id),
+    'shopify_inventory_item_id',
+      coalesce(arriving.shopify_inventory_item_id, product.shopify_inventory_item_id),
+    'family', coalesce(arriving.family, row.family),
+    'channels', coalesce(arriving.channels, row.channels),
+    'value_weight', coalesce(arriving.value_weight, row.value_weight))) AS new) AS fact
+WHERE fact.old IS DISTINCT FROM fact.new
+"""
 # A row that was there before has an xmax: its old version was locked by this very statement.
 WRITE = """
 WITH written AS (
@@ -252,6 +277,7 @@ def _write(
     cursor: Cursor[tuple[Any, ...]], refused: list[RefusedRow], *, policy: Policy, now: datetime
 ) -> Imported:
     sellers = [user_id for (user_id,) in cursor.execute(SELLERS).fetchall()]
+    cursor.execute(EVENTS, {"now": now})
     cursor.execute(REVALUE)
     cursor.execute(END_VISITS)
     cursor.execute(FORGET, {"now": now})

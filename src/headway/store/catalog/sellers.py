@@ -1,8 +1,10 @@
 """Seller settings: own values over those of the deployment, and the guard."""
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
+from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any
 
@@ -56,6 +58,11 @@ SET_TERMS = """
 INSERT INTO profiles (user_id, {names}, created_at, updated_at)
 VALUES (%(user_id)s, {values}, %(now)s, %(now)s)
 ON CONFLICT (user_id) DO UPDATE SET {updates}, updated_at = %(now)s
+"""
+TERMS_EVENT = """
+INSERT INTO sync_audit_log
+  (user_id, sync_timestamp, event_type, old_value, new_value, created_at)
+VALUES (%(user_id)s, %(now)s, 'terms_set', %(old)s::jsonb, %(new)s::jsonb, %(now)s)
 """
 TIER = "SELECT tier FROM profiles WHERE user_id = %(user_id)s"
 SET_TIER = """
@@ -132,7 +139,16 @@ class Sellers(Queries):
             values=", ".join(f"%({name})s" for name in changes),
             updates=", ".join(f"{name} = excluded.{name}" for name in changes),
         )
-        self._write(statement, {**changes, "user_id": user_id, "now": now})
+        values = {"user_id": user_id, "now": now}
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            lock_seller(connection, user_id)
+            row = connection.execute(OWN_TERMS, values).fetchone()
+            before = dict(zip(TERMS, row or (None,) * len(TERMS), strict=True))
+            connection.execute(statement, {**changes, **values})
+            moved = [name for name, value in changes.items() if before[name] != value]
+            if moved:
+                event = {"old": _plain(before, moved), "new": _plain(changes, moved)}
+                connection.execute(TERMS_EVENT, {**values, **event})
 
     def tier(self, user_id: SellerId) -> Tier:
         """Return a seller's tier."""
@@ -195,3 +211,9 @@ class Sellers(Queries):
             changed_count={kind: count for kind, count in counts.items() if count},
             mass_approved_until=mass_approved_until,
         )
+
+
+def _plain(terms: Mapping[str, Term], names: Collection[str]) -> str:
+    """Return these terms as an event has them; None is the deployment's value."""
+    values = {name: terms[name] for name in names}
+    return json.dumps({n: str(v) if isinstance(v, Decimal) else v for n, v in values.items()})
