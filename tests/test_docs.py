@@ -54,7 +54,8 @@ def test_every_headway_command_in_it_exists_with_its_options(page: Path) -> None
 
 
 def test_the_parts_and_jobs_of_the_first_steps_are_in_the_demo() -> None:
-    names = [words[1] for words in commands(text_of(ROOT / "README.md")) if words[0] == "explain"]
+    steps = text_of(ROOT / "README.md") + text_of(ROOT / "docs/how-to/everyday-commands.md")
+    names = [words[1] for words in commands(steps) if words[0] == "explain"]
     demo = get_group(build(["demo"])).commands["demo"]
     default = {option.name: option.default for option in demo.params}
     world = seeded_world(products=default["products"], days=1, seed=default["seed"])

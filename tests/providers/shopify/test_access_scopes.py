@@ -25,11 +25,6 @@ def test_the_guide_has_every_scope_with_its_purpose() -> None:
     assert set(SCOPE_NAME.findall(page)) == {*NAMES, ALL_ORDERS.name}
 
 
-def test_the_readme_has_every_scope() -> None:
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert sorted(SCOPE_NAME.findall(page)) == sorted(NAMES)
-
-
 @pytest.mark.parametrize(
     ("setting", "granted", "missing"),
     (
