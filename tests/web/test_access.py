@@ -389,6 +389,8 @@ def test_the_number_of_open_streams_is_limited(
             watched = open_ones.enter_context(many.stream("GET", "/live", headers=bearer(key)))
             assert watched.status_code == 200
         assert many.get("/live", headers=bearer(key)).status_code == 429
+        log_in(site, key)
+        assert site.get("/live").status_code == 429, "a session counts with its key"
         other = access.add_key(AccessGrant(name="other", role=Role.READER), now=clock.now())[1]
         with many.stream("GET", "/live", headers=bearer(other)) as watched:
             assert watched.status_code == 200

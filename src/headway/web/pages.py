@@ -102,13 +102,13 @@ async def _live(request: Request, view: str = "now", subject: str = "") -> Respo
     if not _may(who, SECTIONS[view]):
         return problem(403, "this view is for those who see everybody's data")
     watching: Counter[str] = request.app.state.watching
-    if watching[who.id] >= STREAMS_MAX:
+    if watching[who.holder] >= STREAMS_MAX:
         return problem(
             429, f"more than {STREAMS_MAX} streams at once", headers={"Retry-After": "60"}
         )
     about = subject if view in {"part", "rehearsal"} else subject_of(view, subject)
     key = PanelKey(view=view, seller=who.seller, subject=about)
-    return _Stream(_events(request, key, who), watching=watching, who=who.id)
+    return _Stream(_events(request, key, who), watching=watching, who=who.holder)
 
 
 class _Stream(StreamingResponse):

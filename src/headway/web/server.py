@@ -9,6 +9,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from headway.errors import ConfigError
+from headway.web.connection_limits import HEADER_WAIT_S, ConnectionLimits
 from headway.web.site import end_streams
 
 STOP_S = 1
@@ -58,9 +59,18 @@ class SiteServer:
     Only `proxies` may set `X-Forwarded-For` and `X-Forwarded-Proto`.
     """
 
-    def __init__(self, site: FastAPI, taken: socket.socket, *, proxies: str = LOOPBACK) -> None:
+    def __init__(
+        self,
+        site: FastAPI,
+        taken: socket.socket,
+        *,
+        proxies: str = LOOPBACK,
+        header_wait_s: float = HEADER_WAIT_S,
+    ) -> None:
         self._site = site
         self._socket = taken
+        trusted = _networks(proxies)
+        limits = ConnectionLimits(trusted, header_wait_s=header_wait_s)
         config = uvicorn.Config(
             site,
             log_config=None,  # its warnings go where all warnings go
@@ -70,7 +80,9 @@ class SiteServer:
             timeout_keep_alive=30,
             lifespan="on",
             server_header=False,
-            forwarded_allow_ips=_networks(proxies),
+            forwarded_allow_ips=trusted,
+            http=limits.protocol,  # type: ignore[arg-type] # it takes any factory
+            ws="none",
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
