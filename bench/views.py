@@ -24,13 +24,13 @@ from headway.app import App, build
 from headway.app.providers import main_limit_key
 from headway.clock import Rng, rng
 from headway.config import Settings
-from headway.core.catalog.listings import SellerId, Sku
+from headway.core.catalog.listings import ProductState, SellerId, Sku
 from headway.errors import ConfigError
 from headway.operations.callers import operator, seller_or_operator
 from headway.operations.deployment import status
 from headway.store.access.isolation import TenantPool
 from headway.store.catalog.history import HistoryQueries
-from headway.store.catalog.product_list import ProductQueries, ProductState
+from headway.store.catalog.product_list import ProductQueries
 from headway.store.cursors import encode
 from headway.store.pool import Pool, open_pool
 from headway.store.server.embedded import EmbeddedServer

@@ -234,9 +234,9 @@ def _refused(error: HeadwayError | ValueError, arguments: Sequence[str]) -> int:
     """Print why a command was refused: by an operation, or for what its request may not hold."""
     if isinstance(error, HeadwayError):
         return _fail(str(error), _exit_code(error), arguments)
-    from pydantic import ValidationError  # noqa: PLC0415 - slow to import
+    from pydantic import ValidationError
 
-    from headway.operations.inputs import field_errors  # noqa: PLC0415 - slow to import
+    from headway.operations.inputs import field_errors
 
     if not isinstance(error, ValidationError):
         raise error

@@ -1,5 +1,7 @@
 """`headway api`: serve the API and the page alone, beside the processes that do the work."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 from contextlib import ExitStack
@@ -7,18 +9,9 @@ from typing import Annotated, Any, Never
 
 import typer
 
-from headway import config
-from headway.app import build
 from headway.cli.console import CommandConsole
-from headway.cli.serving import REFRESH_S, join, page_to_open, stoppable
-from headway.cli.session import open_session
 from headway.clock import SystemClock
-from headway.config import Settings
 from headway.errors import StoreError
-from headway.observe.metrics import reference as metrics_reference
-from headway.web.reference import reference
-from headway.web.server import SiteServer, listen
-from headway.web.site import create
 
 POOL_SIZE = 8
 EXAMPLES = """Examples:
@@ -54,6 +47,14 @@ def api(
     The settings are those of headway run, but nothing is read or written outside: that is left to
     the workers on the same database. Any number may serve.
     """
+    from headway import config
+    from headway.cli.serving import REFRESH_S, join, page_to_open, stoppable
+    from headway.cli.session import open_session
+    from headway.observe.metrics import reference as metrics_reference
+    from headway.web.reference import reference
+    from headway.web.server import SiteServer, listen
+    from headway.web.site import create
+
     if metrics:
         print(metrics_reference(), end="")
         return
@@ -84,6 +85,10 @@ def api(
 
 def describe() -> dict[str, Any]:
     """Return the OpenAPI document of a site with the usual settings."""
+    from headway.app import build
+    from headway.config import Settings
+    from headway.web.site import create
+
     return create(build(Settings(), SystemClock(), _NoDatabase())).openapi()
 
 

@@ -1,12 +1,17 @@
 """`headway check`: the laws of the design against the live database, one line each."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import typer
 
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.target import Server, open_target
-from headway.operations.laws import BROKEN, LawResult, laws
+
+if TYPE_CHECKING:
+    from headway.operations.laws import LawResult
 
 EXAMPLES = """Examples:
 
@@ -27,6 +32,8 @@ def check(*, server: Server = None, as_json: AsJson = False) -> None:
     Replays every call of the ledger against the supplier's limit, and looks for rows that no lawful
     run can leave behind. Exit code 1 if a law is broken.
     """
+    from headway.operations.laws import laws
+
     with open_target(server) as target:
         report = target.client.call(laws)
         if as_json:
@@ -50,6 +57,8 @@ def _print(results: Sequence[LawResult]) -> None:
 
 
 def _note(result: LawResult) -> str:
+    from headway.operations.laws import BROKEN
+
     if result.verdict != BROKEN:
         return result.note
     plural = "s" if result.violations != 1 else ""

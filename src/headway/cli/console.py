@@ -1,14 +1,14 @@
 """How a command that stays speaks: its console, and its log in the form that is set."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pydantic import SecretStr
-from rich.console import Console
-
-from headway.config import Settings
-from headway.observe.logs import Log
+if TYPE_CHECKING:
+    from headway.config import Settings
 
 
 class CommandConsole:
@@ -18,6 +18,10 @@ class CommandConsole:
     """
 
     def __init__(self, settings: Settings) -> None:
+        from rich.console import Console
+
+        from headway.observe.logs import Log
+
         is_json = settings.log_format == "json"
         self.console = Console(force_terminal=False) if is_json else Console()
         self.log = Log(self._write, is_json=is_json, secrets=list(_secrets(settings)))
@@ -41,6 +45,8 @@ class CommandConsole:
 
 def _secrets(settings: Settings) -> Iterator[str]:
     """Yield every secret of the settings, and the parts of it that are secret by themselves."""
+    from pydantic import SecretStr
+
     for name in type(settings).model_fields:
         value = getattr(settings, name)
         if isinstance(value, SecretStr):

@@ -1,18 +1,19 @@
 """`headway db`: upgrade, downgrade or show the schema. A downgrade drops data, so it asks."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headway import config
 from headway.cli.output import AsJson, emit, facts, say
-from headway.cli.session import REAL_TIME, open_session
 from headway.errors import ConflictError, InvalidError
-from headway.store import migrate
-from headway.store.monitoring.processes import Processes
-from headway.store.pool import Pool
+
+if TYPE_CHECKING:
+    from headway.store import migrate
+    from headway.store.pool import Pool
 
 SUMMARY = "Upgrade, downgrade or show the schema of the database."
 
@@ -48,6 +49,10 @@ def upgrade(
     To upgrade without a stop: run this with --pre, put new processes in the place of old ones, then
     run it without.
     """
+    from headway import config
+    from headway.cli.session import REAL_TIME, open_session
+    from headway.store import migrate
+
     with open_session(config.load(), check_schema=False) as session:
         pool = session.app.pool
         if not (pre or anyway):
@@ -59,6 +64,9 @@ def upgrade(
 
 def _refuse_beside_older(pool: Pool, to: int | None) -> None:
     """Refuse a migration that a running older process does not know and cannot work with."""
+    from headway.store import migrate
+    from headway.store.monitoring.processes import Processes
+
     kinds = [
         migration for migration in migrate.pending(pool) if to is None or migration.version <= to
     ]
@@ -86,6 +94,10 @@ def downgrade(
     as_json: AsJson = False,
 ) -> None:
     """Undo migrations, newest first; the tables they made are dropped with their rows."""
+    from headway import config
+    from headway.cli.session import REAL_TIME, open_session
+    from headway.store import migrate
+
     with open_session(config.load(), check_schema=False) as session:
         version = migrate.current(session.app.pool)
         if version > to:
@@ -96,6 +108,10 @@ def downgrade(
 
 def status(*, as_json: AsJson = False) -> None:
     """Show which migration the database is at, and what is missing."""
+    from headway import config
+    from headway.cli.session import open_session
+    from headway.store import migrate
+
     with open_session(config.load(), check_schema=False) as session:
         version, missing = migrate.current(session.app.pool), migrate.pending(session.app.pool)
         newest = version + len(missing)
@@ -140,6 +156,8 @@ def _report(
     as_json: bool,
     left: Sequence[migrate.Migration] = (),
 ) -> None:
+    from headway.store import migrate
+
     if as_json:
         emit({verb: names, "version": version, "left": [migration.label for migration in left]})
         return

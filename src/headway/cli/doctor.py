@@ -1,5 +1,7 @@
 """`headway doctor`: check database, broker, clock, shops, folder, secrets and settings."""
 
+from __future__ import annotations
+
 import os
 import platform
 import socket
@@ -7,32 +9,18 @@ import stat
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import SecretStr
 
-from headway import __version__, config
-from headway.cli.doctor_checks import (
-    FAIL,
-    OK,
-    WARN,
-    DoctorCheck,
-    examine_broker,
-    examine_processes,
-    examine_providers,
-    examine_rights,
-    examine_server,
-    examine_shops,
-)
-from headway.cli.doctor_settings import example_file, reference, settings_in_force
+from headway import __version__
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.session import REAL_TIME, Session, find_joinable, open_session
-from headway.config import Settings
 from headway.errors import HeadwayError
-from headway.store import migrate
-from headway.store.monitoring.processes import clock_offset
-from headway.store.server.probe import Pooling, probe, rights
+
+if TYPE_CHECKING:
+    from headway.cli.doctor_checks import DoctorCheck
+    from headway.cli.session import Session
+    from headway.config import Settings
 
 EXAMPLES = """Examples:
 
@@ -66,6 +54,10 @@ def doctor(
     Starts the embedded database if none is configured and none runs. Exit code 1 if anything
     fails.
     """
+    from headway import config
+    from headway.cli.doctor_checks import FAIL, OK, DoctorCheck, examine_broker
+    from headway.cli.doctor_settings import example_file, reference, settings_in_force
+
     if page:
         print(reference(), end="")
         return
@@ -102,6 +94,19 @@ def _versions() -> str:
 
 
 def _examine_database(settings: Settings) -> Iterator[DoctorCheck]:
+    from headway.cli.doctor_checks import (
+        FAIL,
+        DoctorCheck,
+        examine_processes,
+        examine_providers,
+        examine_rights,
+        examine_server,
+        examine_shops,
+    )
+    from headway.cli.session import REAL_TIME, open_session
+    from headway.store.monitoring.processes import clock_offset
+    from headway.store.server.probe import Pooling, probe, rights
+
     is_own = settings.database_url is None
     try:
         with open_session(settings, check_schema=is_own) as session:
@@ -128,6 +133,8 @@ def _examine_database(settings: Settings) -> Iterator[DoctorCheck]:
 
 
 def _clock(offset_ms: float) -> DoctorCheck:
+    from headway.cli.doctor_checks import OK, WARN, DoctorCheck
+
     finding = f"the database's clock differs from this host's by {offset_ms:.0f} ms"
     if abs(offset_ms) <= OFFSET_WARN_MS:
         return DoctorCheck(subject="clock", verdict=OK, finding=finding)
@@ -136,6 +143,9 @@ def _clock(offset_ms: float) -> DoctorCheck:
 
 
 def _schema(session: Session) -> DoctorCheck:
+    from headway.cli.doctor_checks import FAIL, OK, WARN, DoctorCheck
+    from headway.store import migrate
+
     version, missing = migrate.current(session.app.pool), migrate.pending(session.app.pool)
     if missing:
         is_fine = all(migration.kind is migrate.MigrationKind.POST for migration in missing)
@@ -154,6 +164,8 @@ def _examine_host(settings: Settings) -> Iterator[DoctorCheck]:
 
 
 def _folder(folder: Path) -> DoctorCheck:
+    from headway.cli.doctor_checks import FAIL, OK, WARN, DoctorCheck
+
     try:
         mode = folder.stat().st_mode
     except OSError as error:
@@ -175,6 +187,8 @@ def _folder(folder: Path) -> DoctorCheck:
 
 
 def _secret_key(settings: Settings, folder: Path) -> DoctorCheck:
+    from headway.cli.doctor_checks import FAIL, OK, WARN, DoctorCheck
+
     key_file = folder / SECRET_FILE
     if settings.secret_key is not None:
         finding = "from HEADWAY_SECRET_KEY; stored credentials are encrypted with it"
@@ -197,6 +211,9 @@ def _secret_key(settings: Settings, folder: Path) -> DoctorCheck:
 
 
 def _credentials(settings: Settings) -> DoctorCheck:
+    from headway import config
+    from headway.cli.doctor_checks import OK, WARN, DoctorCheck
+
     needed = ("boeing_client_id", "boeing_client_secret", "boeing_username", "boeing_password")
     missing = [config.setting_name(name) for name in needed if not _text(getattr(settings, name))]
     if not missing:
@@ -206,6 +223,9 @@ def _credentials(settings: Settings) -> DoctorCheck:
 
 
 def _port(settings: Settings, folder: Path) -> DoctorCheck:
+    from headway.cli.doctor_checks import OK, WARN, DoctorCheck
+    from headway.cli.session import find_joinable
+
     place = f"{settings.web_host}:{settings.web_port}"
     if settings.web_port == 0:
         return DoctorCheck(subject="page", verdict=OK, finding="takes any free port")
@@ -222,4 +242,6 @@ def _port(settings: Settings, folder: Path) -> DoctorCheck:
 
 
 def _text(value: object) -> str:
+    from pydantic import SecretStr
+
     return value.get_secret_value() if isinstance(value, SecretStr) else str(value)

@@ -258,7 +258,7 @@ def examine_broker(settings: Settings) -> Iterator[DoctorCheck]:
             FAIL, f"HEADWAY_BROKER_URL is set, but Celery or redis-py is missing; {advice}"
         )
         return
-    from headway.runners.broker_probe import probe_broker  # noqa: PLC0415 - an extra
+    from headway.runners.broker_probe import probe_broker
 
     if settings.database_url is None:
         advice = "set DATABASE_URL to a PostgreSQL that all workers reach"

@@ -3,24 +3,26 @@
 A part that was named but left as it was makes the exit code 1, and the answer says why.
 """
 
+from __future__ import annotations
+
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from headway.cli.jobs import print_job
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.target import Client, Server, collect, open_client, seller_id
 from headway.cli.times import instant
 from headway.core.accounts.jobs import JobStatus
 from headway.core.catalog.listings import Sku
-from headway.core.catalog.review import Ruling
 from headway.core.reasons import format_time
 from headway.errors import InvalidError
-from headway.operations import changes, jobs
-from headway.store.accounts.job_list import is_job_name
+
+if TYPE_CHECKING:
+    from headway.core.catalog.review import Ruling
+    from headway.operations import changes
 
 ROWS_SHOWN_MAX = 50
 
@@ -33,7 +35,7 @@ Seller = Annotated[
 Reason = Annotated[str, typer.Option(help="Why; it is kept in the history.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-BodyT = TypeVar("BodyT", changes.Approval, changes.Decision, changes.Rollback)
+BodyT = TypeVar("BodyT", "changes.Approval", "changes.Decision", "changes.Rollback")
 
 
 def register(app: typer.Typer) -> None:
@@ -76,6 +78,8 @@ def hold(
 
     Each waits for approve or reject; meanwhile the shop keeps the old price.
     """
+    from headway.operations import changes
+
     with open_client(server) as client:
         held, has_more = collect(client, changes.held, seller=seller_id(seller), limit=limit)
         now = client.now
@@ -114,6 +118,8 @@ def approve(
     approved. With --all, which needs a reason, the guard against mass changes also lets the rest
     of these sellers' changes pass for 24 hours.
     """
+    from headway.operations import changes
+
     _either(skus, is_all=all_)
     if all_ and not reason.strip():
         raise InvalidError('--all needs a reason: --all --reason "why all of it may pass"')
@@ -145,6 +151,8 @@ def reject(
     In a terminal, the command shows the changes and asks first; one that differs by then is not
     rejected.
     """
+    from headway.operations import changes
+
     body = changes.Decision(
         skus=_skus(skus) or [], seller=seller_id(seller), reason=reason, dry_run=dry_run
     )
@@ -175,6 +183,8 @@ def rollback(
     What counts is what the shop showed then; stock stays as the supplier says. The quote that is
     undone does not come back by itself; the next different one does.
     """
+    from headway.operations import changes
+
     if bool(skus) == (since is not None):
         raise InvalidError("name parts, or --since an instant with --seller; not both")
     with open_client(server) as client:
@@ -222,6 +232,9 @@ def revive(
     Parts are read in the next call to the supplier. A job is named by its id or
     seller/platform/kind, and is due at once.
     """
+    from headway.operations import changes
+    from headway.store.accounts.job_list import is_job_name
+
     _either(skus, is_all=all_)
     with open_client(server) as client:
         if skus and any(map(is_job_name, skus)):
@@ -233,6 +246,10 @@ def revive(
 
 def _revive_jobs(client: Client, names: Sequence[str], *, as_json: bool) -> None:
     """Queue dead jobs again; raises RequestError before anything is done."""
+    from headway.cli.jobs import print_job
+    from headway.operations import jobs
+    from headway.store.accounts.job_list import is_job_name
+
     if not all(map(is_job_name, names)):
         raise InvalidError("name parts, or jobs; not both at once")
     named = [client.call(jobs.job_of, name) for name in dict.fromkeys(names)]

@@ -1,5 +1,7 @@
 """`headway import` and `headway backfill`: bring in what a shop already sells."""
 
+from __future__ import annotations
+
 import csv
 import hashlib
 import os
@@ -9,16 +11,19 @@ import tempfile
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
 from headway.cli.output import AsJson, emit, facts, say, table
 from headway.cli.progress import Advance, progress
 from headway.cli.target import Client, Server, Target, open_client, open_target
-from headway.core.catalog.intake import COLUMNS, NOTES, Imported, RefusedRow, seller_of
+from headway.core.catalog.intake import COLUMNS, NOTES, seller_of
 from headway.errors import InvalidError
-from headway.operations import imports, listings
+
+if TYPE_CHECKING:
+    from headway.core.catalog.intake import Imported, RefusedRow
+    from headway.operations import imports
 
 IMPORT_EXAMPLES = """Examples:
 
@@ -77,6 +82,8 @@ def import_file(
     give sales (units a day), margin (money a unit) and tier (free, starter, growth, pro = 1 to 4):
     those that are there are multiplied.
     """
+    from headway.operations import imports
+
     body = imports.ImportBody(seller=None if seller is None else seller_of(seller), dry_run=dry_run)
     with _opened(file) as raw, open_target(server) as target:
         try:
@@ -104,6 +111,8 @@ def backfill(
     Such a product is in the shop, and nothing keeps it in step with the supplier. First
     reads are spread over the day as the policy places them.
     """
+    from headway.operations import listings
+
     user_id = None if seller is None else seller_of(seller)
     with open_client(server) as client:
         page = client.call(listings.backfill, listings.BackfillBody(seller=user_id))
@@ -129,6 +138,8 @@ def _opened(file: Path) -> BinaryIO:
 
 
 def _imported(target: Target, file: Path, raw: BinaryIO, body: imports.ImportBody) -> Imported:
+    from headway.operations import imports
+
     if target.session is not None:
         with progress(f"importing {file.name}", os.fstat(raw.fileno()).st_size) as advance:
             return imports.import_lines(
@@ -147,6 +158,8 @@ def _imported(target: Target, file: Path, raw: BinaryIO, body: imports.ImportBod
 
 def _sent(client: Client, file: Path, raw: BinaryIO, body: imports.ImportBody) -> Imported:
     """Send a file in chunks and import it; an upload that broke off goes on where it ended."""
+    from headway.operations import imports
+
     digest = hashlib.sha256()
     while content := raw.read(imports.CHUNK_BYTES):
         digest.update(content)

@@ -1,9 +1,11 @@
 """`headway jobs`, `quota` and `pull`: the account lane, in the order in which its jobs run."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,12 +16,12 @@ from headway.core.catalog.listings import SellerId
 from headway.core.limits import forecast
 from headway.core.reasons import format_time
 from headway.errors import ConflictError, NotFoundError
-from headway.operations import accounts
-from headway.operations import jobs as job_operations
-from headway.store.accounts.job_list import JobView
-from headway.store.accounts.status import SellerView
-from headway.store.limits.quotas import Budget
 from headway.web.formatting import ago, number
+
+if TYPE_CHECKING:
+    from headway.store.accounts.job_list import JobView
+    from headway.store.accounts.status import SellerView
+    from headway.store.limits.quotas import Budget
 
 JOBS_EXAMPLES = """Examples:
 
@@ -73,6 +75,8 @@ def jobs(
 
     Those that are due come first, by score and waiting; then those that come, soonest first.
     """
+    from headway.operations import jobs as job_operations
+
     with open_client(server) as client:
         page = client.call(
             job_operations.jobs,
@@ -96,6 +100,8 @@ def quota(*, server: Server = None, as_json: AsJson = False) -> None:
 
     Also what each seller has used of the month's orders.
     """
+    from headway.operations import accounts
+
     with open_client(server) as client:
         budgets = client.call(accounts.quotas).quotas
         sellers = client.call(accounts.accounts, limit=SELLERS_SHOWN).sellers
@@ -123,6 +129,8 @@ def pull(
     They still wait for their place, their budget and their shop. Those that run, are dead or belong
     to a disconnected account stay as they are; each line has the reason. Exit code 1 if none waits.
     """
+    from headway.operations import jobs as job_operations
+
     with open_client(server) as client:
         made: set[str] = set()
         for job in _of_kind(client, SellerId(seller), platform, kind):
@@ -142,6 +150,8 @@ def _of_kind(
     client: Client, seller: SellerId, platform: str | None, kind: DataKind | None
 ) -> list[JobView]:
     """Return a seller's jobs of one kind; raises NotFoundError if there are none."""
+    from headway.operations import jobs as job_operations
+
     named = None if platform is None else platform_name(platform)
     page = client.call(job_operations.jobs, seller=seller, platform=named, limit=LIMIT_MAX)
     rows = [job for job in page.jobs if kind in {None, job.kind}]

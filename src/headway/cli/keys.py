@@ -1,8 +1,10 @@
 """`headway key`: access to the API and the page. A key is shown once, when it is created."""
 
+from __future__ import annotations
+
 import re
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,8 +15,10 @@ from headway.core.access import AccessGrant, Role
 from headway.core.catalog.intake import seller_of
 from headway.core.reasons import format_time
 from headway.errors import InvalidError
-from headway.operations import people
-from headway.store.access.keys import ApiKey
+
+if TYPE_CHECKING:
+    from headway.operations import people
+    from headway.store.access.keys import ApiKey
 
 SUMMARY = "Make, list or revoke keys, or make a link that logs a browser in once."
 UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
@@ -70,6 +74,8 @@ def create(
     one seller's data, or everybody's. permits is for another program that shares a credential: it
     takes permits for its calls, and can do nothing else.
     """
+    from headway.operations import people
+
     now = REAL_TIME.now()
     grant = _grant(name, role, seller, None if expires is None else now + _span(expires))
     with open_client(server) as client:
@@ -86,6 +92,8 @@ def create(
 
 def list_keys(*, server: Server = None, as_json: AsJson = False) -> None:
     """List keys by name and beginning, and when each was last used."""
+    from headway.operations import people
+
     with open_client(server) as client:
         keys = client.call(people.keys).keys
     if as_json:
@@ -106,6 +114,8 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Let a key open nothing from now on, and end the sessions that it began."""
+    from headway.operations import people
+
     with open_client(server) as client:
         key = client.call(people.revoke_key, which)
     if as_json:
@@ -123,6 +133,8 @@ def link(
     as_json: AsJson = False,
 ) -> None:
     """Make a link that logs one browser in, once."""
+    from headway.operations import people
+
     now = REAL_TIME.now()
     grant, until = _grant(str(role), role, seller, None), now + _span(expires)
     body = people.LoginLinkBody(role=role, seller=grant.seller, expires_at=until)
@@ -154,6 +166,8 @@ def _grant(name: str, role: Role, seller: str | None, expires_at: datetime | Non
 
 
 def _body(grant: AccessGrant) -> people.KeyBody:
+    from headway.operations import people
+
     return people.KeyBody(
         name=grant.name, role=grant.role, seller=grant.seller, expires_at=grant.expires_at
     )

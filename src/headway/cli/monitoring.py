@@ -1,5 +1,7 @@
 """`headway alerts`, `limits` and `audit`: what is wrong, what is used up, and all that happened."""
 
+from __future__ import annotations
+
 import os
 import sys
 import tempfile
@@ -8,26 +10,22 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from headway import config
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.target import Server, collect, open_client, seller_id
 from headway.cli.times import instant
 from headway.core.catalog.listings import Sku
 from headway.core.reasons import format_time
 from headway.errors import InvalidError
-from headway.observe.prometheus_rules import prometheus_rules, runbook_index
-from headway.operations import alerts as alert_operations
-from headway.operations import history
-from headway.operations import limits as limit_operations
-from headway.operations.export import exported
-from headway.operations.limits import LimitView
-from headway.store.catalog.history import HistoryEvent
-from headway.store.limits.ledger import LedgerEntry
 from headway.web.formatting import number
+
+if TYPE_CHECKING:
+    from headway.operations.limits import LimitView
+    from headway.store.catalog.history import HistoryEvent
+    from headway.store.limits.ledger import LedgerEntry
 
 LIMIT, PAGE = 50, 200
 SKUS_SHOWN = 3
@@ -79,6 +77,10 @@ def alerts(
 
     The worst comes first.
     """
+    from headway import config
+    from headway.observe.prometheus_rules import prometheus_rules, runbook_index
+    from headway.operations import alerts as alert_operations
+
     if rules:
         sys.stdout.write(prometheus_rules(config.load().alert_thresholds))
         return
@@ -118,6 +120,8 @@ def limits(
 
     What is reserved counts as used; a call that waits leaves when the next one may.
     """
+    from headway.operations import limits as limit_operations
+
     if name is None and since is not None:
         raise InvalidError("--since is for the calls of one limit; name it")
     with open_client(server) as client:
@@ -163,6 +167,9 @@ def audit(
     The oldest comes first. With --json and no file, the events are lines of JSON; with a file, it
     tells how many there are in it.
     """
+    from headway.operations import history
+    from headway.operations.export import exported
+
     form = Form.JSONL if as_json and out is None else format_
     with open_client(server) as client:
         now = client.now

@@ -1,11 +1,11 @@
 """`headway notify test`: send one message to everybody who is notified of alerts."""
 
+from __future__ import annotations
+
 import typer
 
-from headway import config
 from headway.cli.output import AsJson, emit, table
 from headway.cli.target import Server, open_client, server_of
-from headway.operations import notify
 
 SUMMARY = "Send a test message to everybody who is notified of alerts."
 
@@ -23,6 +23,9 @@ def send_test(*, server: Server = None, as_json: AsJson = False) -> None:
 
     It is sent at once, even in quiet hours. Addresses are not shown: they may hold secrets.
     """
+    from headway import config
+    from headway.operations import notify
+
     settings = config.load()
     if server_of(server, settings):
         with open_client(server) as client:

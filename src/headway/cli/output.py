@@ -1,5 +1,7 @@
 """How commands print: tables and colours for a person, plain aligned text for a pipe, or JSON."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import sys
@@ -7,12 +9,13 @@ from collections.abc import Container, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, JustifyMethod
-from rich.table import Table
-from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import Console, JustifyMethod
+    from rich.table import Table
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 COLOURS = {
@@ -23,12 +26,16 @@ UNBOUNDED = 10_000
 
 def console() -> Console:
     """Return a console that neither wraps nor colors output to a pipe."""
+    from rich.console import Console
+
     width = None if sys.stdout.isatty() else UNBOUNDED
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
 
 def say(text: str = "", *, style: str = "") -> None:
     """Print one line."""
+    from rich.text import Text
+
     console().print(Text(text, style=style), soft_wrap=True)
 
 
@@ -41,6 +48,9 @@ def table(
     right: Container[int] = (),
 ) -> None:
     """Print rows under headings, numbers to the right; words such as ok get their color."""
+    from rich.table import Table
+    from rich.text import Text
+
     if title:
         say(title, style="bold")
     if not rows:
@@ -58,6 +68,9 @@ def table(
 
 def facts(pairs: Sequence[tuple[str, str]]) -> None:
     """Print names beside values."""
+    from rich.table import Table
+    from rich.text import Text
+
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")

@@ -1,28 +1,28 @@
 """`headway parts` and `headway history`: find a part, and see what happened to it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.sparkline import blocks
 from headway.cli.target import Client, Server, collect, open_client, seller_id
 from headway.core.catalog.channels import visibility_change
-from headway.core.catalog.listings import SellerId, Sku
-from headway.core.catalog.price_history import OBSERVATIONS, SHOWN, SeriesPoint, price_points
+from headway.core.catalog.listings import ProductState, Sku
+from headway.core.catalog.price_history import OBSERVATIONS, SHOWN, price_points
 from headway.core.reasons import format_time
-from headway.operations import history as event_history
-from headway.operations import listings
-from headway.store.catalog.history import (
-    LIMIT_MAX,
-    HistoryEvent,
-)
-from headway.store.catalog.product_list import ProductState, ProductView
-from headway.store.status import RecentCall
 from headway.web.formatting import money, result
+
+if TYPE_CHECKING:
+    from headway.core.catalog.listings import SellerId
+    from headway.core.catalog.price_history import SeriesPoint
+    from headway.store.catalog.history import HistoryEvent
+    from headway.store.catalog.product_list import ProductView
+    from headway.store.status import RecentCall
 
 PARTS_EXAMPLES = """Examples:
 
@@ -66,6 +66,8 @@ def parts(
 
     Each with its state, the supplier's price and stock, what the shop shows, and when it is due.
     """
+    from headway.operations import listings
+
     with open_client(server) as client:
         rows, has_more = collect(
             client, listings.products, q=text, state=state, seller=seller_id(seller), limit=limit
@@ -94,6 +96,10 @@ def history(
     The newest event comes first; each write to a shop is one. Price and stock are drawn from the
     last changes, for each seller. At the end are the supplier's calls that carried the part.
     """
+    from headway.operations import history as event_history
+    from headway.operations import listings
+    from headway.store.catalog.history import LIMIT_MAX
+
     part, user_id = Sku(sku), seller_id(seller)
     with open_client(server) as client:
         events, has_more = _events(client, part, user_id, kind, limit)
@@ -127,6 +133,8 @@ def _events(
     client: Client, sku: Sku, seller: SellerId | None, kinds: list[str] | None, limit: int
 ) -> tuple[list[HistoryEvent], bool]:
     """Return so many events, and whether there are more."""
+    from headway.operations import history as event_history
+
     return collect(client, event_history.history, sku=sku, seller=seller, kind=kinds, limit=limit)
 
 
@@ -247,6 +255,8 @@ def _drawn(
     line: Sequence[tuple[datetime, Decimal | None]], now: datetime, least: Decimal, most: Decimal
 ) -> str:
     """Return a row of blocks: in each column the price that stood at its end."""
+    from headway.cli.sparkline import blocks
+
     marks = blocks()
     begin, span = line[0][0], now - line[0][0]
     drawn = []

@@ -1,8 +1,10 @@
 """`headway pause`, `resume` and `trigger`: what a person stops, and what cannot wait."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,10 +13,12 @@ from headway.cli.output import AsJson, emit, say, table
 from headway.cli.target import Server, open_client, seller_id
 from headway.cli.times import instant_to_come
 from headway.core.catalog.listings import Sku, SupplierName
-from headway.core.pauses import Pause, PauseKind
+from headway.core.pauses import PauseKind
 from headway.core.reasons import format_time
 from headway.errors import InvalidError
-from headway.operations import changes, listings, pauses
+
+if TYPE_CHECKING:
+    from headway.core.pauses import Pause
 
 Skus = Annotated[
     list[str] | None,
@@ -79,6 +83,8 @@ def pause(
     It acts at once: a call that is under way ends, and no other leaves for what is paused. Pausing
     again makes a pause longer; --replace makes it shorter too.
     """
+    from headway.operations import pauses
+
     kind = _kind(skus, is_all=all_, is_supplier=supplier, seller=seller)
     with open_client(server) as client:
         if kind is None:
@@ -117,6 +123,8 @@ def resume(
     What another pause stops as well stays paused, and the answer says so. Exit code 1 if something
     was not paused.
     """
+    from headway.operations import pauses
+
     kind = _kind(skus, is_all=all_, is_supplier=supplier, seller=seller)
     if kind is None:
         raise InvalidError("say what to resume: parts, --seller, --supplier or --all")
@@ -151,6 +159,8 @@ def trigger(
 
     One that is due that way already, or in a call, is left as it is, and the answer says so.
     """
+    from headway.operations import changes, listings
+
     with open_client(server) as client:
         body = changes.Decision(
             skus=[Sku(sku) for sku in skus], seller=seller_id(seller), reason=reason

@@ -1,5 +1,7 @@
 """`headway permit LIMIT -- COMMAND`: run a command that makes one call, under a permit."""
 
+from __future__ import annotations
+
 import os
 import signal
 import subprocess
@@ -7,23 +9,22 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headway.cli.output import AsJson, emit
 from headway.cli.target import Client, Server, open_client
-from headway.client.permits import MAX_WAIT_S, TIMEOUT_S, Call, PermitRequest
 from headway.clock import SystemClock
-from headway.operations.shared_permits import (
+from headway.core.limits.shared_permits import (
+    MAX_WAIT_S,
     PURPOSE,
-    PermitBody,
+    TIMEOUT_S,
     PermitPriority,
-    SettleBody,
-    begin_permit,
-    settle_permit,
-    take_permit,
 )
+
+if TYPE_CHECKING:
+    from headway.client.permits import Call
 
 EXAMPLES = (
     "Examples:\n\nheadway permit main -- python import.py\n\n"
@@ -45,16 +46,22 @@ class ClientPermits:
 
     def take(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Take a permit."""
+        from headway.operations.shared_permits import PermitBody, take_permit
+
         permit = self._client.call(take_permit, PermitBody.model_validate(body))
         self.speed = self._client.speed
         return asdict(permit)
 
     def begin(self, permit_id: str) -> Mapping[str, Any]:
         """Begin a permit that waited."""
+        from headway.operations.shared_permits import begin_permit
+
         return asdict(self._client.call(begin_permit, permit_id))
 
     def settle(self, permit_id: str, body: Mapping[str, Any]) -> None:
         """Report how the call ended."""
+        from headway.operations.shared_permits import SettleBody, settle_permit
+
         self._client.call(settle_permit, permit_id, SettleBody.model_validate(body))
 
     def close(self) -> None:
@@ -88,6 +95,8 @@ def permit(
     If it is still running after --timeout, it is ended (exit code 124). Otherwise the exit
     code is the command's. If anything is killed, the permit expires by itself.
     """
+    from headway.client.permits import PermitRequest
+
     body = {
         "limit": limit,
         "max_wait_s": wait,
@@ -130,7 +139,7 @@ def _run(command: list[str], call: Call, *, timeout_s: float) -> int:
 
 
 @contextmanager
-def _passing_signals(process: "subprocess.Popen[bytes]") -> Iterator[None]:
+def _passing_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Pass Ctrl-C and SIGTERM on to the command, and wait for its end all the same."""
 
     def pass_on(number: int, _frame: object) -> None:
@@ -145,7 +154,7 @@ def _passing_signals(process: "subprocess.Popen[bytes]") -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     """End the command and everything that it started."""
     _signal(process, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
@@ -154,6 +163,6 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def _signal(process: "subprocess.Popen[bytes]", number: int) -> None:
+def _signal(process: subprocess.Popen[bytes], number: int) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)

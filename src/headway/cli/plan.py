@@ -1,30 +1,22 @@
 """`headway plan`: does a catalog fit, how old will data be, what breaks first, what helps."""
 
+from __future__ import annotations
+
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import TypeAdapter
 
-from headway import config
 from headway.cli.output import AsJson, emit, facts, plain, say, table
-from headway.cli.remote_runs_client import run_elsewhere
-from headway.cli.session import find_joinable, open_session
 from headway.cli.target import Server, server_of
-from headway.config import Settings
 from headway.core.runs import RunKind
-from headway.core.timetable.capacity import (
-    ADAPTIVE,
-    Break,
-    Capacity,
-    Expected,
-    Growth,
-    Throughput,
-    weigh_up,
-)
+from headway.core.timetable.capacity import ADAPTIVE, Capacity, Throughput, weigh_up
 from headway.core.timetable.policies import POLICIES
 from headway.errors import InvalidError
-from headway.operations.runs import NONE_LISTED
+
+if TYPE_CHECKING:
+    from headway.config import Settings
+    from headway.core.timetable.capacity import Break, Expected, Growth
 
 EXAMPLES = """Examples:
 
@@ -70,6 +62,11 @@ def plan(
     Calls are counted as the limiter permits them. Ages and staleness are estimates, for parts of
     which 5 % change a day; `headway simulate` runs the engine itself.
     """
+    from pydantic import TypeAdapter
+
+    from headway import config
+    from headway.cli.remote_runs_client import run_elsewhere
+
     settings = config.load()
     if policy is not None and policy not in KNOWN:
         raise InvalidError(f"--policy {policy} is not known; known: {', '.join(KNOWN)}")
@@ -111,6 +108,9 @@ def _throughput(settings: Settings, limit: float | None) -> Throughput:
 
 def _count_products(settings: Settings) -> int:
     """Count in the live database, without making one."""
+    from headway.cli.session import find_joinable, open_session
+    from headway.operations.runs import NONE_LISTED
+
     folder = settings.data_dir.expanduser()
     is_there = settings.database_url or find_joinable(folder) or (folder / "pg").is_dir()
     count = 0

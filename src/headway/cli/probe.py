@@ -1,8 +1,10 @@
 """`headway probe supplier`: ask a supplier for a few parts, and show what was understood."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,8 +12,9 @@ from headway.cli.output import AsJson, emit, say, table
 from headway.cli.target import Server, open_client
 from headway.core.catalog.intake import sku_of
 from headway.core.catalog.listings import MAIN, SupplierName
-from headway.operations import probe
-from headway.operations.probe import ProbedPart
+
+if TYPE_CHECKING:
+    from headway.operations.probe import ProbedPart
 
 SUMMARY = "Ask a supplier for a few parts: raw fields beside what was understood."
 VALUE_CHARS_MAX = 60
@@ -41,6 +44,8 @@ def supplier(
     The call passes the limiter and counts like any other, so it may wait for a minute. It changes
     no listing and no shop. Contradictions and fields that Headway does not read are marked.
     """
+    from headway.operations import probe
+
     body = probe.ProbeBody(skus=[sku_of(sku) for sku in skus])
     with open_client(server) as client:
         probed = client.call(probe.probe_supplier, SupplierName(name), body)

@@ -1,12 +1,11 @@
 """How far long work is: a bar on stderr for a person, or lines of JSON there for a program."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 Advance = Callable[[float], None]
 
@@ -14,6 +13,15 @@ Advance = Callable[[float], None]
 @contextmanager
 def progress(title: str, total: float) -> Iterator[Advance]:
     """Show how much of a total is done; call what is yielded with each piece."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     if not sys.stderr.isatty():
         yield lambda _piece: None
         return

@@ -1,12 +1,11 @@
 """`headway providers`: the outside APIs that an installation knows, plug-ins included."""
 
+from __future__ import annotations
+
 import typer
 
-from headway import config
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.target import Server, open_client, server_of
-from headway.operations.providers import installed_providers
-from headway.operations.providers import providers as providers_of_server
 
 EXAMPLES = """Examples:
 
@@ -28,6 +27,10 @@ def providers(*, server: Server = None, as_json: AsJson = False) -> None:
     entry point in the group headway.providers. One that cannot be loaded is listed as broken, with
     the reason.
     """
+    from headway import config
+    from headway.operations.providers import installed_providers
+    from headway.operations.providers import providers as providers_of_server
+
     settings = config.load()
     if server_of(server, settings):
         with open_client(server) as client:

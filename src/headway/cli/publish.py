@@ -1,28 +1,25 @@
 """`headway publish`: ask for parts to be put into the shop, and see what became of them."""
 
+from __future__ import annotations
+
 import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.progress import progress
-from headway.cli.session import REAL_TIME
 from headway.cli.target import Client, Server, open_target
 from headway.core.catalog.intake import seller_of, text_lines
 from headway.core.catalog.listings import Sku
 from headway.core.catalog.publishing import UNDER_WAY
 from headway.errors import InvalidError, NotFoundError
-from headway.operations.publishing import (
-    PublishBatch,
-    PublishBody,
-    RequestedPart,
-    published_batch,
-)
-from headway.operations.publishing import publish as request_parts
+
+if TYPE_CHECKING:
+    from headway.operations.publishing import PublishBatch, RequestedPart
 
 EXAMPLES = """Examples:
 
@@ -66,6 +63,9 @@ def publish(
     code 1 if a part was refused, blocked or failed. Write -- before a part number that begins with
     a dash.
     """
+    from headway.operations.publishing import PublishBody
+    from headway.operations.publishing import publish as request_parts
+
     part_numbers = [Sku(text) for text in (*(skus or []), *_from_file(file))]
     if not part_numbers:
         raise InvalidError("name a part number, or a file of them with --file")
@@ -94,6 +94,8 @@ def _from_file(name: str | None) -> list[str]:
 
 def _await(client: Client, batch: PublishBatch) -> PublishBatch:
     """Wait until no part of a batch is under way; refused parts never belonged to it."""
+    from headway.cli.session import REAL_TIME
+
     with progress("publishing", len(batch.parts)) as advance:
         shown = 0
         while True:
@@ -114,6 +116,8 @@ def _is_under_way(part: RequestedPart) -> bool:
 
 
 def _newest(client: Client, batch: PublishBatch) -> dict[Sku, RequestedPart]:
+    from headway.operations.publishing import published_batch
+
     try:
         parts = client.call(published_batch, batch.batch_id).parts
     except NotFoundError:  # every part of it was requested again

@@ -1,14 +1,15 @@
 """`headway record` and `verify`: replies without secrets, and what we understand of them."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headway import config
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.target import Server, open_client
 from headway.core.accounts.jobs import platform_name
@@ -16,13 +17,12 @@ from headway.core.catalog.intake import seller_of, sku_of
 from headway.core.catalog.listings import MAIN, SupplierName
 from headway.core.dispatch import STOREFRONT
 from headway.errors import ConfigError, InvalidError
-from headway.operations import recordings
-from headway.operations.probe import ProbeBody
-from headway.operations.recordings import PAGES_MAX, Recording
-from headway.providers import registry
-from headway.providers.provider import Provider
-from headway.providers.recordings import read_line
-from headway.providers.replay import PLACEHOLDER, Understood, replay
+
+if TYPE_CHECKING:
+    from headway import config
+    from headway.operations.recordings import Recording
+    from headway.providers.provider import Provider
+    from headway.providers.replay import Understood
 
 SUMMARY = "Record the replies of a shop or a supplier, without secrets and buyers."
 SHOP_EXAMPLES = """Examples:
@@ -75,9 +75,7 @@ def shop(
     *,
     seller: Annotated[str, typer.Option(help="Whose shop.")],
     platform: Annotated[str, typer.Option(help="Where it is.")] = STOREFRONT,
-    pages: Annotated[
-        int, typer.Option(min=1, max=PAGES_MAX, help="Pages of each kind of data, at most.")
-    ] = 1,
+    pages: Annotated[int, typer.Option(min=1, help="Pages of each kind of data; 20 at most.")] = 1,
     out: Out,
     server: Server = None,
     as_json: AsJson = False,
@@ -87,6 +85,8 @@ def shop(
     Secrets, buyers, texts and ids are replaced by stand-ins before anything is stored. Every
     request passes the limiter and counts like any other. Nothing is written to the shop.
     """
+    from headway.operations import recordings
+
     body = recordings.RecordBody(
         seller=seller_of(seller), platform=platform_name(platform), pages=pages
     )
@@ -109,6 +109,9 @@ def supplier(
     Secrets, part numbers and texts are replaced by stand-ins before anything is stored. The call
     passes the limiter and counts like any other. It changes no listing and no shop.
     """
+    from headway.operations import recordings
+    from headway.operations.probe import ProbeBody
+
     body = ProbeBody(skus=[sku_of(sku) for sku in skus])
     _check_new(out)
     with open_client(server) as client:
@@ -159,6 +162,10 @@ def _write(out: Path, recording: Recording, *, as_json: bool) -> None:
 
 def _verified(file: Path) -> Iterator[VerifiedReply]:
     """Replay every line of a file; raises InvalidError with the number of the line."""
+    from headway.providers import registry
+    from headway.providers.recordings import read_line
+    from headway.providers.replay import replay
+
     try:
         if file.stat().st_size > FILE_BYTES_MAX:
             raise InvalidError(f"{file} is larger than {FILE_BYTES_MAX // 1_000_000} MB")
@@ -192,6 +199,9 @@ def _verified(file: Path) -> Iterator[VerifiedReply]:
 
 def _settings(provider: Provider) -> config.Settings:
     """Return the settings here, with placeholders for the credentials that clients insist on."""
+    from headway import config
+    from headway.providers.replay import PLACEHOLDER
+
     placeholders = dict.fromkeys(provider.settings, PLACEHOLDER)
     return config.load({**os.environ, **placeholders})
 

@@ -1,26 +1,24 @@
 """`headway rehearse`: what would be written to a shop, before anything is; and the start."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headway.cli.output import AsJson, emit, facts, say, table
 from headway.cli.progress import progress
-from headway.cli.session import REAL_TIME
 from headway.cli.target import PAGE_MAX, Client, Server, Target, open_target
-from headway.core.catalog.listings import SellerId, Wait
-from headway.core.catalog.rehearsal import (
-    RehearsalSummary,
-    RehearsedListing,
-    RehearsedOutcome,
-    split_version,
-)
-from headway.operations import rehearsals
-from headway.operations.rehearsals import RehearsalReport, StartBody, StartedShop
-from headway.store.accounts.connections import ConnectedShops
+from headway.core.catalog.listings import Wait
+from headway.core.catalog.rehearsal import RehearsedOutcome, split_version
+
+if TYPE_CHECKING:
+    from headway.core.catalog.listings import SellerId
+    from headway.core.catalog.rehearsal import RehearsalSummary, RehearsedListing
+    from headway.operations.rehearsals import RehearsalReport, StartedShop
 
 POLL_S = 1.0
 # A shop that answers nothing for so long is reported as far as it was read.
@@ -86,6 +84,9 @@ def rehearse(
     version of a report. If the writes have changed since that report, the start is refused.
     Without --start this command never writes.
     """
+    from headway.operations import rehearsals
+    from headway.operations.rehearsals import StartBody
+
     with open_target(server) as target:
         if start is not None:
             body = StartBody(version=start, reason=reason)
@@ -102,6 +103,9 @@ def rehearse(
 
 def _read_again(target: Target, shop: str) -> None:
     """Have a shop in rehearsal read again, and wait for it."""
+    from headway.cli.session import REAL_TIME
+    from headway.operations import rehearsals
+
     again = target.client.call(rehearsals.read_again, shop)
     left, until_s = again.listings, REAL_TIME.monotonic() + SILENCE_MAX_S
     read_some = _reader(target, again.seller) if left else None
@@ -117,6 +121,9 @@ def _read_again(target: Target, shop: str) -> None:
 
 def _reader(target: Target, seller: SellerId) -> Callable[[], None]:
     """Return what reads a shop for a second: this process, within the shop's limit, or a server."""
+    from headway.cli.session import REAL_TIME
+    from headway.store.accounts.connections import ConnectedShops
+
     if target.session is None:
         return lambda: REAL_TIME.sleep(POLL_S)
     app, accounts = target.session.app, ConnectedShops(target.session.app.pool)
@@ -136,6 +143,8 @@ def _reader(target: Target, seller: SellerId) -> Callable[[], None]:
 
 def _whole(client: Client, shop: str) -> RehearsalReport:
     """Return a report with all its listings; made again if they changed between two pages."""
+    from headway.operations import rehearsals
+
     while True:
         report = client.call(rehearsals.rehearsal, shop, limit=PAGE_MAX)
         rows, page = [*report.items], report

@@ -1,5 +1,7 @@
 """`headway removals`: listings that a platform no longer shows, and whether they are removed."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
 import typer
@@ -8,8 +10,6 @@ from headway.cli.output import AsJson, emit, say, table
 from headway.cli.target import Server, collect, open_client, seller_id
 from headway.core.accounts.jobs import platform_name
 from headway.errors import InvalidError
-from headway.operations import removals as removal_operations
-from headway.operations.removals import RemovalBody
 from headway.web.formatting import ago
 
 EXAMPLES = """Examples:
@@ -49,6 +49,9 @@ def removals(
     pulls agree. N is the number that this command or the alert shows; if another number is missing
     meanwhile, the decision is refused.
     """
+    from headway.operations import removals as removal_operations
+    from headway.operations.removals import RemovalBody
+
     missing = confirm or dismiss
     if missing is None:
         _list(seller, server, as_json=as_json)
@@ -70,6 +73,8 @@ def removals(
 
 
 def _list(seller: str | None, server: str | None, *, as_json: bool) -> None:
+    from headway.operations import removals as removal_operations
+
     with open_client(server) as client:
         views, _ = collect(
             client, removal_operations.removals, seller=seller_id(seller), limit=SHOWN_MAX

@@ -1,5 +1,7 @@
 """`headway run`: the real thing in one process: engine, page and, unless there is one, database."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import platform
@@ -10,29 +12,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headway import config
-from headway.app import build
-from headway.app.monitoring import alert_monitor, notify_of
-from headway.app.suppliers import HANDS, fetch_all_suppliers
 from headway.cli.console import CommandConsole
-from headway.cli.serving import join, page_to_open, show_line, stoppable
-from headway.cli.session import DATABASE
 from headway.clock import SystemClock
-from headway.config import Settings
-from headway.engine.pull import Pull
 from headway.errors import HeadwayError
-from headway.runners.embedded import EmbeddedRunner
-from headway.store.migrate import require_current, upgrade
-from headway.store.pool import open_pool
-from headway.store.server.embedded import EmbeddedServer
-from headway.web.server import address, listen
+
+if TYPE_CHECKING:
+    from headway.config import Settings
+    from headway.engine.pull import Pull
 
 if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool as Pool
 
 STOP_S = 5.0
-# For the lines and the page; each puller may need one more.
-POOL_SIZE = 8 + HANDS
+# For the steps and the page; each fetch and each puller may need one more.
+POOL_SIZE = 8
 EXAMPLES = "Example: DATABASE_URL=postgresql://me@db/headway headway run --port 8700"
 
 
@@ -53,6 +46,14 @@ def run(
     account. Any number may run against one database: limits, leases and tokens are shared. The
     first start prints a link that logs you in; later: headway key link.
     """
+    from headway import config
+    from headway.app import build
+    from headway.app.monitoring import alert_monitor, notify_of
+    from headway.app.suppliers import HANDS, fetch_all_suppliers
+    from headway.cli.serving import join, page_to_open, show_line, stoppable
+    from headway.runners.embedded import EmbeddedRunner
+    from headway.web.server import address, listen
+
     settings = config.load()
     voice = CommandConsole(settings)
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
@@ -102,9 +103,15 @@ def _print_step(voice: CommandConsole, name: str, text: str) -> None:
 
 
 @contextmanager
-def _database(settings: Settings, page: str) -> "Iterator[Pool]":
+def _database(settings: Settings, page: str) -> Iterator[Pool]:
     """Open the database of `DATABASE_URL`, or our own for as long as we run."""
-    size = POOL_SIZE + settings.pull_workers
+    from headway.app.suppliers import HANDS
+    from headway.cli.session import DATABASE
+    from headway.store.migrate import require_current, upgrade
+    from headway.store.pool import open_pool
+    from headway.store.server.embedded import EmbeddedServer
+
+    size = POOL_SIZE + HANDS + settings.pull_workers
     if settings.database_url is not None:
         with open_pool(settings.database_url.get_secret_value(), size=size) as pool:
             require_current(pool, "the database")

@@ -1,15 +1,18 @@
 """`headway sessions`: list and end the sessions of the page."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.target import Server, open_client
 from headway.errors import InvalidError
-from headway.operations import people
-from headway.store.access.sessions import BrowserSession
+
+if TYPE_CHECKING:
+    from headway.store.access.sessions import BrowserSession
 
 END = "end"
 EXAMPLES = """Examples:
@@ -34,6 +37,8 @@ def register(app: typer.Typer) -> None:
 
 def sessions(ctx: typer.Context, *, server: Server = None, as_json: AsJson = False) -> None:
     """List browsers that are logged in, or let a command of the group do its work."""
+    from headway.operations import people
+
     if ctx.invoked_subcommand is not None:
         if server is not None or as_json:  # a word that acts elsewhere than meant must show
             raise InvalidError(f"write options after the word: headway sessions {END} --server URL")
@@ -57,6 +62,8 @@ def end(
 
     A key can be used to log in again; to prevent that, revoke the key.
     """
+    from headway.operations import people
+
     if (which is None) == (name is None):
         raise InvalidError("say which: the id of a session, or --name NAME for all of somebody's")
     with open_client(server) as client:
@@ -91,6 +98,8 @@ def _show(sessions: Sequence[BrowserSession], *, empty: str = "", as_json: bool)
 
 
 def _as_dict(session: BrowserSession) -> dict[str, object]:
+    from headway.store.access.sessions import BrowserSession
+
     return {
         ("seller" if name == "user_id" else name): getattr(session, name)
         for name in BrowserSession.__dataclass_fields__

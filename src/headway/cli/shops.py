@@ -4,30 +4,28 @@ A token comes from a file, from stdin or from a hidden prompt; never from an arg
 on the machine can read.
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import SecretStr
 
-from headway import config
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.secret_files import STDIN, secret_text
 from headway.cli.target import Server, collect, open_client, seller_id, server_of
 from headway.core.accounts.jobs import PlatformName, platform_name
 from headway.core.catalog.intake import seller_of
 from headway.core.dispatch import STOREFRONT
 from headway.errors import InvalidError
-from headway.operations import shops as shop_operations
-from headway.operations.shop_links import LinkBody, connect_link
-from headway.operations.shops import ShopConnection, ShopView
-from headway.providers.access_scopes import list_scopes
-from headway.providers.provider import TokenEntry
-from headway.providers.registry import known_platform, platform_role, platforms
-from headway.providers.tokens import AppClient, is_usable
+
+if TYPE_CHECKING:
+    from headway.operations.shop_links import LinkBody
+    from headway.operations.shops import ShopConnection, ShopView
+    from headway.providers.provider import TokenEntry
+    from headway.providers.tokens import AppClient
 
 FAILED = 1
 SHOPS_MAX = 1_000_000
@@ -100,6 +98,10 @@ def connect(
     prompt. Secrets and tokens are kept encrypted. A seller has one shop on a platform, and a shop
     one seller.
     """
+    from headway import config
+    from headway.operations import shops as shop_operations
+    from headway.operations.shop_links import LinkBody
+
     user_id, name = seller_of(seller), platform_name(platform)
     if link or _asks_for_shop(shop):
         _give_link(LinkBody(shop=shop, seller=user_id, platform=name), server, as_json=as_json)
@@ -107,10 +109,7 @@ def connect(
     _refuse_platform(shop, seller)
     settings = config.load()
     is_remote = bool(server_of(server, settings))
-    # A server may have plug-ins that are not installed here; it checks the rest.
-    role = platforms().get(name) if is_remote else platform_role(known_platform(name))
-    entry = TokenEntry(takes_client=is_remote) if role is None else role.tokens
-    shown = shop if role is None else role.shop_name(shop)
+    entry, shown = _entry_of(name, shop, is_remote=is_remote)
     files = (token_file, refresh_token_file)
     if client_id or client_secret_file is not None:
         _check_client(entry, client_id, files)
@@ -131,14 +130,30 @@ def connect(
         raise typer.Exit(FAILED)
 
 
+def _entry_of(platform: PlatformName, shop: str, *, is_remote: bool) -> tuple[TokenEntry, str]:
+    """Return which tokens a platform takes, and what it calls the shop."""
+    from headway.providers.provider import TokenEntry
+    from headway.providers.registry import known_platform, platform_role, platforms
+
+    # A server may have plug-ins that are not installed here; it checks the rest.
+    role = platforms().get(platform) if is_remote else platform_role(known_platform(platform))
+    if role is None:
+        return TokenEntry(takes_client=is_remote), shop
+    return role.tokens, role.shop_name(shop)
+
+
 def _asks_for_shop(shop: str) -> bool:
     """Return True if this is a platform whose consent page asks which shop."""
+    from headway.providers.registry import platforms
+
     role = platforms().get(PlatformName(shop))
     return role is not None and role.consent is not None and role.consent.asks_for_shop
 
 
 def _give_link(body: LinkBody, server: str | None, *, as_json: bool) -> None:
     """Print a link to a platform's consent page that works once, for an hour."""
+    from headway.operations.shop_links import connect_link
+
     with open_client(server) as client:
         made = client.call(connect_link, body)
     if as_json:
@@ -168,6 +183,8 @@ def _read_client(
     configured: AppClient | None, shown: str, client_id: str, path: Path | None
 ) -> dict[str, Any]:
     """Return the shop's own app; its secret is in a file, in the settings, or asked for."""
+    from pydantic import SecretStr
+
     if path is None and configured is not None and client_id == configured.client_id:
         secret = configured.client_secret
     else:
@@ -180,6 +197,8 @@ def _read_tokens(
     entry: TokenEntry, shown: str, token_file: Path | None, refresh_file: Path | None
 ) -> dict[str, Any]:
     """Return the tokens that the platform needs."""
+    from pydantic import SecretStr
+
     access = _read_secret(token_file, f"Access token of {shown}", "--token-file")
     tokens = {"access_token": SecretStr(access)}
     if refresh_file is not None or entry.refresh_required:
@@ -190,6 +209,8 @@ def _read_tokens(
 
 def _check_files(entry: TokenEntry, token_file: Path | None, refresh: Path | None) -> None:
     """Raise InvalidError if a refresh token is missing, or would be of no use."""
+    from headway.cli.secret_files import STDIN
+
     if token_file == refresh == STDIN:
         raise InvalidError("stdin holds one token; give the other one as a file")
     if entry.refresh_required and refresh is None and not sys.stdin.isatty():
@@ -200,6 +221,8 @@ def _check_files(entry: TokenEntry, token_file: Path | None, refresh: Path | Non
 
 def _refuse_platform(shop: str, seller: str) -> None:
     """Refuse the name of a platform where a shop's is needed."""
+    from headway.providers.registry import platforms
+
     if shop in platforms():
         raise InvalidError(f"which shop? headway connect SHOP --seller {seller} --platform {shop}")
 
@@ -222,6 +245,8 @@ def _print_connected(connected: ShopConnection, note: str, *, as_json: bool) -> 
 
 
 def _print_greeting(connected: ShopConnection) -> None:
+    from headway.providers.access_scopes import list_scopes
+
     account, unknown = connected.account, connected.unknown_locations
     if account.reason:
         say(f"{account.shop} refused: {account.reason}")
@@ -258,6 +283,8 @@ def disconnect(
     Its parts are still read at the supplier; what changes waits until the shop is connected again.
     Its orders are no longer pulled; they go on from where they stopped.
     """
+    from headway.operations import shops as shop_operations
+
     body = shop_operations.DisconnectBody(
         seller=seller_of(seller), platform=platform_name(platform), reason=reason
     )
@@ -276,6 +303,9 @@ def shops(
     as_json: AsJson = False,
 ) -> None:
     """Show every seller's shop, and what waits to get there."""
+    from headway.operations import shops as shop_operations
+    from headway.providers.access_scopes import list_scopes
+
     with open_client(server) as client:
         views, _ = collect(client, shop_operations.shops, seller=seller_id(seller), limit=SHOPS_MAX)
     if as_json:
@@ -313,6 +343,9 @@ def _cells(shop: ShopView) -> tuple[str, ...]:
 
 def _read_secret(path: Path | None, question: str, option: str) -> str:
     """Read a token or a secret from a file, from stdin, or from a hidden prompt."""
+    from headway.cli.secret_files import secret_text
+    from headway.providers.tokens import is_usable
+
     if path is not None:
         text = secret_text(path)
     elif sys.stdin.isatty():

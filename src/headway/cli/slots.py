@@ -1,8 +1,10 @@
 """`headway move`: a person chooses when in a day a part is read."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,10 +14,11 @@ from headway.cli.target import Server, open_client, seller_id
 from headway.core.catalog.listings import Sku
 from headway.core.reasons import format_time
 from headway.core.timetable.policies.policy import PRIORITY_MAX
-from headway.core.timetable.slots import Slot
 from headway.errors import InvalidError
-from headway.operations import listings
-from headway.store.timetable.slots import MovedSlot
+
+if TYPE_CHECKING:
+    from headway.core.timetable.slots import Slot
+    from headway.store.timetable.slots import MovedSlot
 
 EXAMPLES = (
     'move "WF330523=7A" --hour 6',
@@ -55,6 +58,8 @@ def move(
     A chosen slot is kept when another policy takes over. Where it is so far away that the part
     would become too old, the part is read once before it.
     """
+    from headway.operations import listings
+
     _require_sense(hour, minute, priority, is_auto=auto)
     user_id = seller_id(seller)
     body = listings.SlotBody(hour=hour, minute=minute, priority=priority, auto=auto, seller=user_id)

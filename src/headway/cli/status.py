@@ -1,28 +1,20 @@
 """`headway status` and `headway explain`: the state of the deployment, and why a part waits."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headway.cli.jobs import print_job
 from headway.cli.output import AsJson, emit, facts, say, table
 from headway.cli.target import Server, Target, open_client, open_target, seller_id
 from headway.core.catalog.listings import MAIN, Sku, SupplierName
 from headway.core.limits import forecast
-from headway.core.monitoring.alerts import Alert
 from headway.core.reasons import describe_pause, format_duration, format_time
-from headway.core.timetable.next_call import NextCall, Why
-from headway.operations import alerts, deployment, jobs, listings
-from headway.operations.listings import ListingExplanation
-from headway.store.accounts.job_list import is_job_name
-from headway.store.accounts.status import AccountsStatus
-from headway.store.catalog.change_list import ObservedChange
-from headway.store.catalog.listing_counts import ListingCounts
-from headway.store.catalog.shop_status import ShopStatus
-from headway.store.status import Overview, Spent
+from headway.core.timetable.next_call import Why
 from headway.web.formatting import (
     ago,
     bounded,
@@ -34,6 +26,16 @@ from headway.web.formatting import (
     result,
     waiting_reason,
 )
+
+if TYPE_CHECKING:
+    from headway.core.monitoring.alerts import Alert
+    from headway.core.timetable.next_call import NextCall
+    from headway.operations.listings import ListingExplanation
+    from headway.store.accounts.status import AccountsStatus
+    from headway.store.catalog.change_list import ObservedChange
+    from headway.store.catalog.listing_counts import ListingCounts
+    from headway.store.catalog.shop_status import ShopStatus
+    from headway.store.status import Overview, Spent
 
 STATUS_EXAMPLES = """Examples:
 
@@ -80,6 +82,8 @@ def status(
 
     Joins a demo that runs in another terminal; otherwise looks into the database at rest.
     """
+    from headway.operations import alerts, deployment
+
     with open_target(server) as room:
         name = None if supplier is None else SupplierName(supplier)
         overview = room.client.call(deployment.status, name)
@@ -109,6 +113,10 @@ def explain(
     One answer for each seller that lists the part. Quote a part number that holds spaces. The job
     that pulls history is called seller/platform/kind/history.
     """
+    from headway.cli.jobs import print_job
+    from headway.operations import jobs, listings
+    from headway.store.accounts.job_list import is_job_name
+
     with open_client(server) as client:
         if is_job_name(sku):
             job = client.call(jobs.job_of, sku)

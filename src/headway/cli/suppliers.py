@@ -1,24 +1,24 @@
 """`headway supplier`: suppliers of prices and stock, their credentials and their sellers."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import SecretStr
 
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.secret_files import secret_text
 from headway.cli.target import Server, collect, open_client
 from headway.core.catalog.intake import seller_of, supplier_named
 from headway.core.catalog.listings import SupplierName
 from headway.core.reasons import format_time
 from headway.errors import InvalidError
-from headway.operations import suppliers
-from headway.providers.registry import main_supplier, supplier_role
-from headway.store.catalog.supplier_list import SupplierView
+
+if TYPE_CHECKING:
+    from headway.store.catalog.supplier_list import SupplierView
 
 SUMMARY = "Add, list or remove suppliers, or let a seller buy from one."
 LIMIT = 200
@@ -89,6 +89,10 @@ def add(
     The secrets are kept encrypted. Each supplier has a limit of its own, so no two may have the
     same client id. Nobody buys there until a seller is given to it.
     """
+    from pydantic import SecretStr
+
+    from headway.operations import suppliers
+
     called = _named(name)
     options: dict[str, Any] = _pairs(option, "--option")
     if column:
@@ -127,6 +131,8 @@ def list_suppliers(
 
     main is the one of the settings.
     """
+    from headway.operations import suppliers
+
     with open_client(server) as client:
         views, has_more = collect(client, suppliers.suppliers, limit=limit)
         if as_json:
@@ -149,6 +155,8 @@ def give(
     All the seller's listings are read there. Due times do not change, so this causes no burst of
     calls.
     """
+    from headway.operations import suppliers
+
     with open_client(server) as client:
         body = suppliers.AssignmentBody(seller=seller_of(seller))
         assigned = client.call(suppliers.assign_seller, SupplierName(name), body)
@@ -170,6 +178,8 @@ def accept(
 
     Check the list first: parts that it no longer has count as missing.
     """
+    from headway.operations import suppliers
+
     with open_client(server) as client:
         accepted = client.call(suppliers.accept_list, SupplierName(name))
     if as_json:
@@ -188,6 +198,8 @@ def remove(
 
     Refused while a seller buys there; give the seller to another one first.
     """
+    from headway.operations import suppliers
+
     with open_client(server) as client:
         gone = client.call(suppliers.remove_supplier, SupplierName(name))
     if as_json:
@@ -205,6 +217,9 @@ def _named(name: str) -> SupplierName:
 
 def _secrets(kind: str, path: Path | None) -> dict[str, str]:
     """Read the secrets from a file, from stdin, or from hidden prompts."""
+    from headway.cli.secret_files import secret_text
+    from headway.providers.registry import main_supplier, supplier_role
+
     role = supplier_role(kind or main_supplier()[0].name)
     names = role.secrets or role.optional_secrets
     if path is None and not role.secrets:

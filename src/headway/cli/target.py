@@ -1,22 +1,23 @@
 """Where a command does its operations: over the database here, or at a server (`--server URL`)."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar
 
 import typer
 
-from headway import config
-from headway.cli.remote import RemoteClient
-from headway.cli.session import REAL_TIME, Session, open_session
-from headway.client.api import HeadwayApi
-from headway.config import Settings
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConfigError
-from headway.operations.callers import OperatorCaller, operator
-from headway.operations.operation import ApiOperation, Arguments
+
+if TYPE_CHECKING:
+    from headway.cli.session import Session
+    from headway.config import Settings
+    from headway.operations.callers import OperatorCaller
+    from headway.operations.operation import ApiOperation, Arguments
 
 ACTOR = "cli"
 PAGE_MAX = 200
@@ -59,7 +60,27 @@ class LocalClient:
         return operation(self._caller, *args, **kwargs)
 
 
-Client = LocalClient | RemoteClient
+class Client(Protocol):
+    """Does operations, here or at a server."""
+
+    @property
+    def now(self) -> datetime:
+        """The time, by the clock of the deployment."""
+        ...
+
+    @property
+    def speed(self) -> float | None:
+        """How many times faster than real time that clock runs; None for real time."""
+        ...
+
+    def call(
+        self,
+        operation: ApiOperation[OperatorCaller, Arguments, Result],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Result:
+        """Do an operation; raises HeadwayError."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +139,12 @@ def open_client(server: str | None) -> Iterator[Client]:
 @contextmanager
 def open_target(server: str | None) -> Iterator[Target]:
     """Open the client of a command, and what it works on."""
+    from headway import config
+    from headway.cli.remote import RemoteClient
+    from headway.cli.session import REAL_TIME, open_session
+    from headway.client.api import HeadwayApi
+    from headway.operations.callers import operator
+
     settings = config.load()
     if url := server_of(server, settings):
         with closing(HeadwayApi(url, _key(settings), clock=REAL_TIME)) as api:

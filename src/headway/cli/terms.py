@@ -1,8 +1,10 @@
 """`headway terms`: a seller's price rule and guard."""
 
+from __future__ import annotations
+
 import re
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -10,8 +12,9 @@ from headway.cli.output import AsJson, emit, say, table
 from headway.cli.target import Server, open_client
 from headway.core.catalog.listings import SellerId
 from headway.errors import InvalidError
-from headway.operations import terms as term_operations
-from headway.operations.terms import TermsBody, TermsView
+
+if TYPE_CHECKING:
+    from headway.operations.terms import TermsView
 
 SHARE = re.compile(r"([+-]?\d{1,6}(?:\.\d{1,6})?) ?(%?)")
 # Column of `profiles` → its label, and whether it is a share.
@@ -92,6 +95,9 @@ def terms(
 
     What a seller has not set is the deployment's. New terms act at each part's next read.
     """
+    from headway.operations import terms as term_operations
+    from headway.operations.terms import TermsBody
+
     body = TermsBody(
         price_basis=basis,
         markup=_share("markup", markup),

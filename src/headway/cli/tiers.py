@@ -1,5 +1,7 @@
 """`headway tier`: what a seller pays for, and what is left of the month."""
 
+from __future__ import annotations
+
 from dataclasses import asdict
 from typing import Annotated
 
@@ -9,7 +11,6 @@ from headway.cli.output import AsJson, emit, say
 from headway.cli.target import Server, open_client
 from headway.core.accounts.jobs import Tier
 from headway.core.catalog.intake import seller_of
-from headway.operations import shops
 
 
 def register(app: typer.Typer) -> None:
@@ -32,6 +33,8 @@ def tier(
     A new tier acts at once on all the seller's jobs: on who goes first, how often, and how many
     orders a month there may be.
     """
+    from headway.operations import shops
+
     user_id = seller_of(seller)
     with open_client(server) as client:
         view = (

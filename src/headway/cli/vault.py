@@ -1,20 +1,22 @@
 """`headway vault`: encrypt what is stored with the newest key, and see which old keys may go."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import typer
 
-from headway import config
-from headway.app import App
-from headway.app.providers import shared_vault
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.progress import progress
-from headway.cli.session import open_session
 from headway.errors import ConfigError
-from headway.providers.vault import Vault
-from headway.store.accounts.credentials import Credentials
-from headway.store.accounts.oauth_flows import OAuthFlows
+
+if TYPE_CHECKING:
+    from headway.app import App
+    from headway.providers.vault import Vault
+    from headway.store.accounts.credentials import Credentials
+    from headway.store.accounts.oauth_flows import OAuthFlows
 
 SUMMARY = "Encrypt stored secrets with the newest key, or show which keys they need."
 
@@ -36,6 +38,10 @@ def rotate(*, as_json: AsJson = False) -> None:
 
     Workers may run meanwhile. It can be stopped at any point, and repeated.
     """
+    from headway import config
+    from headway.app.providers import shared_vault
+    from headway.cli.session import open_session
+
     with open_session(config.load()) as session:
         app, vault = session.app, shared_vault(session.app.settings)
         total = sum(len(store.secrets()) for store in _stores(app))
@@ -61,6 +67,10 @@ def rotate(*, as_json: AsJson = False) -> None:
 
 def status(*, as_json: AsJson = False) -> None:
     """Show how many secrets need each key, and which old keys may go."""
+    from headway import config
+    from headway.app.providers import shared_vault
+    from headway.cli.session import open_session
+
     with open_session(config.load()) as session:
         vault = shared_vault(session.app.settings)
         counts = _count(session.app, vault)
@@ -78,6 +88,9 @@ def status(*, as_json: AsJson = False) -> None:
 
 
 def _stores(app: App) -> tuple[Credentials | OAuthFlows, ...]:
+    from headway.store.accounts.credentials import Credentials
+    from headway.store.accounts.oauth_flows import OAuthFlows
+
     return Credentials(app.pool), OAuthFlows(app.pool)
 
 

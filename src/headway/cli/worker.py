@@ -1,5 +1,7 @@
 """`headway worker`: one of any number of processes that do the work, on one database and broker."""
 
+from __future__ import annotations
+
 import os
 import platform
 import signal
@@ -10,19 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headway import config
-from headway.app import App
-from headway.app.dispatch import dispatch_rule
 from headway.cli.console import CommandConsole
-from headway.cli.serving import join
-from headway.cli.session import find_joinable, open_session
-from headway.cli.speed import build_fast, dispatch_at_speed
 from headway.clock import ScaledClock
-from headway.config import Settings
 from headway.core.dispatch import Verb
 from headway.errors import ConfigError, StoreError
-from headway.observe.metrics import exported
-from headway.store.monitoring.processes import SILENT, Processes
+
+if TYPE_CHECKING:
+    from headway.app import App
+    from headway.config import Settings
 
 if TYPE_CHECKING:
     from headway.runners.celery_runner import CeleryRunner
@@ -66,6 +63,12 @@ def worker(
     workers ticks; if it dies, another does. The page and the API: headway api. Without DATABASE_URL
     it joins a demo with workers that runs on this machine: headway demo --workers 3.
     """
+    from headway import config
+    from headway.app.dispatch import dispatch_rule
+    from headway.cli.serving import join
+    from headway.cli.session import open_session
+    from headway.cli.speed import dispatch_at_speed
+
     settings = config.load()
     voice = CommandConsole(settings)
     _require_database(settings)
@@ -73,8 +76,8 @@ def worker(
         _check_health(settings, voice)
         return
     require_scale("headway worker")
-    from headway.runners.celery_app import check_broker, make_celery  # noqa: PLC0415 - an extra
-    from headway.runners.celery_runner import CeleryRunner  # noqa: PLC0415 - an extra
+    from headway.runners.celery_app import check_broker, make_celery
+    from headway.runners.celery_runner import CeleryRunner
 
     count = settings.worker_concurrency if concurrency is None else concurrency
     queue_names, size = _queues(queues), count + POOL_SPARE
@@ -109,6 +112,9 @@ def _check_health(settings: Settings, voice: CommandConsole) -> None:
     A failing check makes the orchestrator restart the worker. That does not help a worker that
     has lost its database, so the check passes then.
     """
+    from headway.cli.session import open_session
+    from headway.store.monitoring.processes import SILENT, Processes
+
     host = platform.node()
     try:
         with open_session(settings, check_schema=False, pool_size=1) as session:
@@ -123,6 +129,8 @@ def _check_health(settings: Settings, voice: CommandConsole) -> None:
 
 
 def _require_database(settings: Settings) -> None:
+    from headway.cli.session import find_joinable
+
     if settings.database_url is not None:
         return
     running = find_joinable(settings.data_dir.expanduser())
@@ -143,13 +151,15 @@ def require_scale(command: str) -> None:
 
 def _at_its_speed(stack: ExitStack, app: App) -> tuple[App, float]:
     """Return the application as a demo's clock needs it, and how much faster than life that is."""
+    from headway.cli.speed import build_fast
+
     if not isinstance(app.clock, ScaledClock):
         return app, 1.0
     return build_fast(stack, app.settings, app.clock, app.pool), app.clock.speed
 
 
 def _queues(named: str | None) -> Sequence[str]:
-    from headway.runners.celery_app import QUEUES  # noqa: PLC0415 - an extra
+    from headway.runners.celery_app import QUEUES
 
     names = QUEUES if named is None else [name.strip() for name in named.split(",")]
     unknown = [name for name in names if name not in QUEUES]
@@ -170,6 +180,8 @@ def _prepare(app: App, owner: str, queues: Sequence[str], voice: CommandConsole)
 
 def _show_metrics(stack: ExitStack, app: App, voice: CommandConsole) -> None:
     """Export the metrics of this worker, if a port is set."""
+    from headway.observe.metrics import exported
+
     settings = app.settings
     if settings.metrics_port is not None:
         shown = exported(app.process_metrics.metrics, settings.metrics_host, settings.metrics_port)
@@ -177,7 +189,7 @@ def _show_metrics(stack: ExitStack, app: App, voice: CommandConsole) -> None:
 
 
 @contextmanager
-def _stopped_by_signals(runner: "CeleryRunner") -> Iterator[None]:
+def _stopped_by_signals(runner: CeleryRunner) -> Iterator[None]:
     """Let a signal end the worker after its present steps; later ones change nothing."""
     end: Callable[..., None] = lambda *_: runner.stop()  # noqa: E731 - a handler takes two
     before = {signum: signal.signal(signum, end) for signum in SIGNALS}

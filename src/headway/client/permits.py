@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from headway.client.api import HeadwayApi
 from headway.clock import Clock, SystemClock
+from headway.core.limits.shared_permits import MAX_WAIT_S, TIMEOUT_S
 from headway.errors import (
     ConfigError,
     HeadwayError,
@@ -20,7 +21,6 @@ from headway.errors import (
     TooManyError,
 )
 
-MAX_WAIT_S, TIMEOUT_S = 600.0, 60.0
 POLL_S = 0.05
 
 

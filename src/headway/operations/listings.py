@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from headway.app import App
 from headway.app.supplier_queue import queue_ahead
 from headway.core.access import Need
-from headway.core.catalog.listings import Priority, SellerId, Sku
+from headway.core.catalog.listings import Priority, ProductState, SellerId, Sku
 from headway.core.catalog.price_history import SeriesPoint
 from headway.core.reasons import Explanation, ListingPosition
 from headway.core.timetable.policies.policy import PRIORITY_MAX
@@ -36,7 +36,6 @@ from headway.store.catalog.history import HistoryQueries
 from headway.store.catalog.product_list import (
     ProductPage,
     ProductQueries,
-    ProductState,
     ProductView,
 )
 from headway.store.catalog.products import Products

@@ -14,6 +14,7 @@ from pydantic import Field
 from headway.app import App
 from headway.core.access import Need
 from headway.core.catalog.listings import SupplierName
+from headway.core.limits.shared_permits import PURPOSE, PermitPriority
 from headway.core.limits.transitions import CallReport, Expired, Granted, Permit, Rejected
 from headway.core.pauses import Pause, PauseKind, longest
 from headway.core.reasons import describe_pause
@@ -31,7 +32,6 @@ TAG = "permits"
 GRACE_S = 30.0
 # While a person has paused the limit, ask again this often.
 PAUSED_POLL_S = 30.0
-PURPOSE = "another program"
 PermitPath = Annotated[
     str,
     Field(
@@ -40,15 +40,6 @@ PermitPath = Annotated[
         examples=["0f8fad5b-d9cb-469f-a165-70867728950e"],
     ),
 ]
-
-
-class PermitPriority(StrEnum):
-    """The place in the limiter's queue: `manual` first; `ordinary` is that of scheduled reads."""
-
-    MANUAL = "manual"
-    ONBOARDING = "onboarding"
-    ORDINARY = "ordinary"
-    LOW = "low"
 
 
 class PermitState(StrEnum):

@@ -1,11 +1,13 @@
 """Template filters: times, durations, money, and labels."""
 
+from __future__ import annotations
+
 import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 from headway.core.accounts.jobs import PlatformName
@@ -16,16 +18,17 @@ from headway.core.catalog.price_history import SeriesPoint
 from headway.core.dispatch import STOREFRONT
 from headway.core.limits import forecast
 from headway.core.reasons import format_duration, format_time
-from headway.core.timetable.day import DayTimetable
-from headway.core.timetable.next_call import Seat
-from headway.providers.registry import platform_title, platforms
-from headway.store.accounts.status import AccountView
-from headway.store.catalog.change_list import ObservedChange
-from headway.store.catalog.history import HistoryEvent
-from headway.store.catalog.shop_status import HeldListing
-from headway.store.limits.quotas import Budget
-from headway.store.monitoring.freshness import Freshness
-from headway.store.monitoring.processes import Process
+
+if TYPE_CHECKING:
+    from headway.core.timetable.day import DayTimetable
+    from headway.core.timetable.next_call import Seat
+    from headway.store.accounts.status import AccountView
+    from headway.store.catalog.change_list import ObservedChange
+    from headway.store.catalog.history import HistoryEvent
+    from headway.store.catalog.shop_status import HeldListing
+    from headway.store.limits.quotas import Budget
+    from headway.store.monitoring.freshness import Freshness
+    from headway.store.monitoring.processes import Process
 
 CENT = Decimal("0.01")
 RESULTS = {"oauth": "sign-in", "part_token": "part token", "ok": "read", "begun": "under way"}
@@ -166,11 +169,15 @@ def sentence(text: str) -> str:
 
 def platform(name: PlatformName) -> str:
     """Return a platform's own spelling of its name."""
+    from headway.providers.registry import platform_title  # noqa: PLC0415 - slow to import
+
     return platform_title(name)
 
 
 def connect(account: AccountView) -> str:
     """Return the command that reconnects an account."""
+    from headway.providers.registry import platforms  # noqa: PLC0415 - slow to import
+
     role = platforms().get(account.platform)
     if role is not None and role.consent is not None and role.consent.asks_for_shop:
         return shlex.join(["headway", "connect", account.platform, "--seller", account.user_id])

@@ -5,11 +5,11 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 
 from headway.app import App
-from headway.core.catalog.listings import SellerId, Sku
+from headway.core.catalog.listings import ProductState, SellerId, Sku
 from headway.errors import RequestError, StoreError
 from headway.operations.callers import seller_or_operator
 from headway.operations.listings import products
-from headway.store.catalog.product_list import ProductPage, ProductState
+from headway.store.catalog.product_list import ProductPage
 from headway.store.timetable.positions import ListingPositions
 from headway.web.live import PanelKey
 from headway.web.login import PageRoute

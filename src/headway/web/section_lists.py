@@ -10,12 +10,12 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from headway.core.accounts.jobs import JobStatus
-from headway.core.catalog.listings import SellerId
+from headway.core.catalog.listings import ProductState, SellerId
 from headway.errors import InvalidError
 from headway.operations import accounts, changes, history, jobs, listings
 from headway.operations.callers import Caller
 from headway.store.accounts.job_list import JobView
-from headway.store.catalog.product_list import ProductState, ProductView
+from headway.store.catalog.product_list import ProductView
 from headway.store.cursors import CHARS_MAX
 from headway.store.status import Trouble
 

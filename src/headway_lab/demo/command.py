@@ -4,6 +4,8 @@ It stops what it started, in reverse order: on Ctrl-C, on SIGTERM, and when a pa
 The database is created again each time, because the demo's time starts again.
 """
 
+from __future__ import annotations
+
 import contextlib
 import math
 import os
@@ -14,36 +16,21 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import httpx
 import typer
-from pydantic import SecretStr
 
-from headway import config
-from headway.app import App, build
-from headway.app.monitoring import alert_monitor
-from headway.app.suppliers import fetch_all_suppliers
 from headway.cli.console import CommandConsole
-from headway.cli.run import POOL_SIZE
-from headway.cli.serving import join, login_link, show_line, stoppable
-from headway.cli.session import note_of
-from headway.cli.speed import build_fast
-from headway.cli.worker import require_scale
 from headway.clock import ScaledClock, SystemClock
-from headway.config import Settings
 from headway.core.timetable.policies import POLICIES
-from headway.engine.tick import EVERY
-from headway.runners.embedded import EmbeddedRunner
-from headway.runners.worker_processes import WorkerProcesses
-from headway.store.migrate import upgrade
-from headway.store.pool import open_pool
-from headway.store.server.embedded import EmbeddedServer
-from headway.web.server import address, listen
-from headway_lab.demo.accounts import ACCOUNT_SETTINGS, platform_transport, post_to
-from headway_lab.demo.shops import SELLERS, DemoPeople, domain_of
-from headway_lab.demo.world import PAST_H, DemoWorld, open_world, past_settings, simulate_past
-from headway_lab.simulators.boeing import SignIn
-from headway_lab.simulators.transport import SimTransport, serve
-from headway_lab.virtual_clock import VirtualClock
+
+if TYPE_CHECKING:
+    import httpx
+
+    from headway.app import App
+    from headway.config import Settings
+    from headway.runners.embedded import EmbeddedRunner
+    from headway.runners.worker_processes import WorkerProcesses
+    from headway.store.server.embedded import EmbeddedServer
+    from headway_lab.demo.world import DemoWorld
 
 if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool as Pool
@@ -51,7 +38,6 @@ if TYPE_CHECKING:
     from headway.runners.valkey import EmbeddedValkey
 
 DATABASE = "demo"
-PAST = timedelta(hours=PAST_H)
 # A crash of the machine may lose the last moments, never the database; and a demo has no past.
 SERVER = {"synchronous_commit": "off"}
 TICK_S = 0.5
@@ -72,7 +58,6 @@ headway demo --workers 3
 
 headway demo --rehearsal --products 60
 """
-SIGN_IN = SignIn(client_id="demo")
 # A merchant's edit is repaired while you watch: within a real minute, or as soon as the shops'
 # points allow.
 DRIFT_CHECK_PACE = 130_000
@@ -144,6 +129,14 @@ def demo(
     --workers it is scaled out on this machine: headway worker processes do the engine's work.
     With --rehearsal nothing is written to the shops until you start them: headway rehearse acme.
     """
+    from headway import config
+    from headway.cli.run import POOL_SIZE
+    from headway.cli.serving import join, login_link, show_line, stoppable
+    from headway.cli.session import note_of
+    from headway.store.server.embedded import EmbeddedServer
+    from headway.web.server import address, listen
+    from headway_lab.demo.accounts import post_to
+
     speed = speed or (SLOW if rehearsal else SPEED)
     settings = _settings(config.load(), port=port, policy=policy, products=products, speed=speed)
     console = CommandConsole(settings)
@@ -191,6 +184,11 @@ def _settings(
     settings: Settings, *, port: int | None, policy: str | None, products: int, speed: float
 ) -> Settings:
     """Return the demo's settings: its own folder, supplier and shops; the rest unchanged."""
+    from pydantic import SecretStr
+
+    from headway_lab.demo.accounts import ACCOUNT_SETTINGS
+    from headway_lab.demo.world import SIGN_IN
+
     changes: dict[str, object] = {
         "data_dir": settings.data_dir.expanduser() / "demo",
         "boeing_client_id": SIGN_IN.client_id,
@@ -217,8 +215,11 @@ def _keep_private(folder: Path) -> None:
 
 
 @contextmanager
-def _fresh_pool(server: EmbeddedServer, size: int) -> "Iterator[Pool]":
+def _fresh_pool(server: EmbeddedServer, size: int) -> Iterator[Pool]:
     """Open an empty database: the demo's time starts again, so its past must too."""
+    from headway.store.migrate import upgrade
+    from headway.store.pool import open_pool
+
     server.drop_database(DATABASE)
     server.ensure_database(DATABASE)
     with open_pool(server.dsn(DATABASE), size=size, prepares=True) as pool:
@@ -228,7 +229,7 @@ def _fresh_pool(server: EmbeddedServer, size: int) -> "Iterator[Pool]":
 
 def _past(
     settings: Settings,
-    pool: "Pool",
+    pool: Pool,
     console: CommandConsole,
     *,
     products: int,
@@ -237,8 +238,14 @@ def _past(
     rehearses: bool,
 ) -> tuple[ScaledClock, DemoWorld]:
     """Simulate the past on virtual time; return the clock that continues from there."""
+    from headway.app import build
+    from headway_lab.demo.accounts import platform_transport
+    from headway_lab.demo.world import PAST_H, SIGN_IN, open_world, past_settings, simulate_past
+    from headway_lab.simulators.transport import SimTransport
+    from headway_lab.virtual_clock import VirtualClock
+
     start = SystemClock().now().replace(second=0, microsecond=0)
-    virtual = VirtualClock(start - PAST)
+    virtual = VirtualClock(start - timedelta(hours=PAST_H))
     demo_world = open_world(
         virtual,
         settings,
@@ -272,9 +279,12 @@ def _past(
 
 
 def _application(
-    stack: ExitStack, settings: Settings, pool: "Pool", demo_world: DemoWorld, clock: ScaledClock
+    stack: ExitStack, settings: Settings, pool: Pool, demo_world: DemoWorld, clock: ScaledClock
 ) -> App:
     """Serve supplier and shops over real HTTP and put the application together against them."""
+    from headway.cli.speed import build_fast
+    from headway_lab.simulators.transport import serve
+
     supplier = stack.enter_context(serve(demo_world.supplier.handle, clock))
     shops = stack.enter_context(serve(demo_world.demo_shops.window.handle, clock))
     etsy = stack.enter_context(serve(demo_world.market.etsy.handle, clock))
@@ -294,12 +304,16 @@ def _application(
 
 
 def _say_addresses(console: CommandConsole, app: App, page: str) -> None:
+    from headway_lab.demo.shops import SELLERS, domain_of
+
     console.say(f"The page: {page}")
     window = app.settings.shopify_url.format(shop=domain_of(SELLERS[0]))
     console.say(f"The shops as customers see them: {window}/products")
 
 
 def _say_what_to_try(console: CommandConsole, app: App, *, speed: float, rehearses: bool) -> None:
+    from headway_lab.demo.shops import SELLERS
+
     if rehearses:
         console.say(
             "The shops are in rehearsal: Headway reads them and writes nothing."
@@ -316,11 +330,16 @@ def _say_what_to_try(console: CommandConsole, app: App, *, speed: float, rehears
 
 def _client() -> httpx.Client:
     """Return the client for webhooks: requests to our own address, without a proxy."""
+    import httpx
+
     return httpx.Client(timeout=TELL_S, trust_env=False)
 
 
 def _play(stack: ExitStack, app: App, demo_world: DemoWorld, seed: int) -> EmbeddedRunner:
     """Run the world and its people, each in a thread."""
+    from headway.runners.embedded import EmbeddedRunner
+    from headway_lab.demo.shops import DemoPeople
+
     runner = EmbeddedRunner(app.clock)
     stack.callback(runner.stop, STOP_S)
     runner.start(
@@ -333,6 +352,10 @@ def _play(stack: ExitStack, app: App, demo_world: DemoWorld, seed: int) -> Embed
 
 def _work(runner: EmbeddedRunner, app: App, speed: float) -> None:
     """Run the engine too."""
+    from headway.app.monitoring import alert_monitor
+    from headway.app.suppliers import fetch_all_suppliers
+    from headway.engine.tick import EVERY
+
     bell, every = app.clock.event(), max(EVERY, timedelta(seconds=TICK_S * speed))
     runner.start(
         bells={"push": bell},
@@ -346,16 +369,20 @@ def _work(runner: EmbeddedRunner, app: App, speed: float) -> None:
     )
 
 
-def _valkey(settings: Settings) -> "EmbeddedValkey":
+def _valkey(settings: Settings) -> EmbeddedValkey:
     """Make a broker, not started yet; raises ConfigError where its parts are not installed."""
+    from headway.cli.worker import require_scale
+
     require_scale("headway demo --workers")
-    from headway.runners.valkey import EmbeddedValkey  # noqa: PLC0415 - an extra
+    from headway.runners.valkey import EmbeddedValkey
 
     return EmbeddedValkey(settings.data_dir / "valkey", clock=SystemClock(), keeps=False)
 
 
-def _with_broker(stack: ExitStack, settings: Settings, valkey: "EmbeddedValkey") -> Settings:
+def _with_broker(stack: ExitStack, settings: Settings, valkey: EmbeddedValkey) -> Settings:
     """Run a broker as long as the demo lasts, with nothing on it of another demo."""
+    from pydantic import SecretStr
+
     stack.enter_context(valkey)
     return settings.model_copy(update={"broker_url": SecretStr(valkey.url), "ticks": "workers"})
 
@@ -364,6 +391,7 @@ def _start_workers(
     stack: ExitStack, app: App, count: int, console: CommandConsole
 ) -> WorkerProcesses:
     """Start worker processes that do the engine's work; they join through the demo's folder."""
+    from headway.runners.worker_processes import WorkerProcesses
 
     def send(name: str, text: str) -> None:
         if not console.is_watched:  # there the view shows it

@@ -29,6 +29,7 @@ DAY_S = 86_400.0
 HOUR_S = 3600.0
 # The first day reads everything once; only after it can differences be detected.
 PAST_H = 30
+SIGN_IN = SignIn(client_id="demo")
 DAYS = 12
 # Eight changes where the supplier has one: a demo is watched for minutes, not for weeks.
 BUSY = 8

@@ -1,43 +1,33 @@
 """`headway simulate`: days of the real engine in minutes, every law checked after every event."""
 
+from __future__ import annotations
+
 import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from headway import config
 from headway.cli.output import AsJson, emit, say
 from headway.cli.progress import tell_share
-from headway.cli.remote_runs_client import refuse_files, run_elsewhere
 from headway.cli.target import Server, server_of
 from headway.clock import SystemClock
 from headway.core.runs import RunKind
+from headway.core.timetable.capacity import ADAPTIVE
 from headway.core.timetable.policies import POLICIES
 from headway.errors import InvalidError
-from headway_lab.charts.chart import chart_of
-from headway_lab.charts.svg import assert_plottable, write_plot
-from headway_lab.simulation.account_command import print_accounts, run_accounts
-from headway_lab.simulation.accounts.faults import KNOWN as ACCOUNT_KNOWN
-from headway_lab.simulation.accounts.faults import parse_account_faults
-from headway_lab.simulation.accounts.scenario import WORKERS as PULL_WORKERS
-from headway_lab.simulation.accounts.scenario import AccountPlan
-from headway_lab.simulation.accounts.world import account_world
-from headway_lab.simulation.changes import read_changes
-from headway_lab.simulation.compare import print_compared
-from headway_lab.simulation.faults import KNOWN, Faults, parse_faults
-from headway_lab.simulation.report import figures, write_trace
-from headway_lab.simulation.results import broken_laws, print_one
-from headway_lab.simulation.scenario import Parts, Plan, Scenario
-from headway_lab.simulation.throwaway_database import open_throwaway_database
-from headway_lab.simulation.world import DAY_S, World
+from headway_lab.simulation.known_faults import ACCOUNT_FAULTS, CATALOG_FAULTS
 from headway_lab.simulation.worlds import WORLDS
+
+if TYPE_CHECKING:
+    from headway_lab.simulation.accounts.scenario import AccountPlan
+    from headway_lab.simulation.faults import Faults
+    from headway_lab.simulation.scenario import Parts, Plan, Scenario
+    from headway_lab.simulation.world import World
 
 EXAMPLES = """Examples:
 
@@ -81,7 +71,9 @@ WorkerCount = Annotated[
 SellerCount = Annotated[
     int | None, typer.Option(help="How many sellers; default 1, or 20 in the account lane.")
 ]
-FAULT_HELP = f"What goes wrong; repeatable. Known: {KNOWN}. In the account lane: {ACCOUNT_KNOWN}."
+FAULT_HELP = (
+    f"What goes wrong; repeatable. Known: {CATALOG_FAULTS}. In the account lane: {ACCOUNT_FAULTS}."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +95,7 @@ def simulate(
     lane: Annotated[str, typer.Option(help=f"Which lane: {' or '.join(LANES)}.")] = "catalog",
     policy: Annotated[
         str, typer.Option(help=f"When a listing is due: {', '.join(POLICIES)}, or all.")
-    ] = config.Settings().policy,
+    ] = ADAPTIVE,
     products: Annotated[
         int | None, typer.Option(help=f"How many SKUs; default {PRODUCTS}.")
     ] = None,
@@ -117,10 +109,7 @@ def simulate(
     trace: Annotated[
         Path | None, typer.Option(help="Write each seat to this CSV t_min,call,sku,ok.")
     ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(help="Draw the chart to this .svg file."),
-    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the chart to this .svg file.")] = None,
     workers: WorkerCount = None,
     sellers: SellerCount = None,
     watch: Watched = False,
@@ -141,6 +130,10 @@ def simulate(
     With --watch, alerts are evaluated each minute and listed. With --server, the run takes place
     there, within the server's limits; Ctrl-C cancels it.
     """
+    from headway import config
+    from headway.cli.remote_runs_client import refuse_files
+    from headway_lab.simulation.scenario import Plan
+
     _assert_lane(ctx, lane)
     sellers = SELLERS[lane] if sellers is None else sellers
     _assert_sizes(products, days, workers)
@@ -152,10 +145,8 @@ def simulate(
         return _conclude(outcomes, is_all=policy == "all", plot=plot, as_json=as_json)
     if lane == "account":
         plan = _account_plan(sellers, days, seed, fault or [], workers, is_watched=watch)
-        report, broken = run_accounts(
-            plan, database or _configured_url(), json_progress=progress == "json"
-        )
-        return _conclude([RunOutcome(report=report, broken=broken)], as_json=as_json)
+        outcome = _run_accounts(plan, database, json_progress=progress == "json")
+        return _conclude([outcome], as_json=as_json)
     if trace is not None and policy == "all":
         raise InvalidError("--trace holds one run; choose one --policy")
     drawn = _world(world, changes, products, days, seed)
@@ -168,6 +159,13 @@ def simulate(
     return _conclude(outcomes, is_all=policy == "all", plot=plot, as_json=as_json)
 
 
+def _run_accounts(plan: AccountPlan, database: str | None, *, json_progress: bool) -> RunOutcome:
+    from headway_lab.simulation.account_command import run_accounts
+
+    report, broken = run_accounts(plan, database or _configured_url(), json_progress=json_progress)
+    return RunOutcome(report=report, broken=broken)
+
+
 def _conclude(
     outcomes: Sequence[RunOutcome],
     *,
@@ -176,6 +174,9 @@ def _conclude(
     as_json: bool,
 ) -> None:
     """Show the reports, draw the chart, and exit with the matching code."""
+    from headway_lab.charts.chart import chart_of
+    from headway_lab.charts.svg import write_plot
+
     reports = [outcome.report for outcome in outcomes]
     _show(reports if is_all else reports[0], as_json=as_json)
     if plot is not None:
@@ -185,6 +186,9 @@ def _conclude(
 
 def _run_elsewhere(ctx: typer.Context, url: str, *, json_progress: bool) -> list[RunOutcome]:
     """Run on a server with the options that were set; it has the same defaults."""
+    from headway.cli.remote_runs_client import run_elsewhere
+    from headway_lab.simulation.results import broken_laws
+
     options = {name: ctx.params[name] for name in TRAVELS if _is_set(ctx, name)}
     request = {("faults" if name == "fault" else name): value for name, value in options.items()}
     run = run_elsewhere(url, RunKind.SIMULATE, request, tells=json_progress)
@@ -215,6 +219,8 @@ def _plans(
     *,
     workers: int | None,
 ) -> list[Plan]:
+    from headway_lab.simulation.faults import parse_faults
+
     faults = parse_faults([*plan.world.faults, *(fault or [])])
     faults.affected(list(plan.world.start), seed=seed)
     return [
@@ -244,6 +250,11 @@ def _account_plan(
     *,
     is_watched: bool,
 ) -> AccountPlan:
+    from headway_lab.simulation.accounts.faults import parse_account_faults
+    from headway_lab.simulation.accounts.scenario import WORKERS as PULL_WORKERS
+    from headway_lab.simulation.accounts.scenario import AccountPlan
+    from headway_lab.simulation.accounts.world import account_world
+
     return AccountPlan(
         world=account_world(sellers=sellers, days=days, seed=seed),
         days=int(days) if days == int(days) else days,
@@ -274,6 +285,9 @@ def _policies(policy: str) -> list[str]:
 
 
 def _world(name: str, changes: Path | None, products: int | None, days: float, seed: int) -> World:
+    from headway_lab.simulation.changes import read_changes
+    from headway_lab.simulation.world import DAY_S
+
     if name not in WORLDS:
         raise InvalidError(f"--world {name} is not known; known: {', '.join(WORLDS)}")
     if changes is None:
@@ -289,12 +303,16 @@ def _world(name: str, changes: Path | None, products: int | None, days: float, s
 
 
 def _configured_url() -> str | None:
+    from headway import config
+
     url = config.load().database_url
     return url.get_secret_value() if url else None
 
 
 def _assert_writable(trace: Path | None, plot: Path | None) -> None:
     """Fail before a long run if a file of it cannot be written; leave no empty one behind."""
+    from headway_lab.charts.svg import assert_plottable
+
     if plot is not None:
         assert_plottable(plot)
     for option, path in (("--trace", trace), ("--plot", plot)):
@@ -312,6 +330,8 @@ def _assert_writable(trace: Path | None, plot: Path | None) -> None:
 def _run_all(
     plans: Sequence[Plan], url: str | None, trace: Path | None, *, json_progress: bool
 ) -> list[RunOutcome]:
+    from headway_lab.simulation.world import DAY_S
+
     outcomes: list[RunOutcome] = []
 
     def report_progress(at_s: float) -> None:
@@ -335,6 +355,10 @@ def _run(
     progress: Callable[[float], None],
     parts: Parts | None = None,
 ) -> RunOutcome:
+    from headway_lab.simulation.report import figures, write_trace
+    from headway_lab.simulation.scenario import Scenario
+    from headway_lab.simulation.throwaway_database import open_throwaway_database
+
     real_clock = SystemClock()
     with open_throwaway_database(url) as database:
         began_s = real_clock.monotonic()
@@ -350,6 +374,11 @@ def _run(
 @contextlib.contextmanager
 def _progress(plan: Plan, place: str) -> Iterator[Callable[[float], None]]:
     """Show how far the run is, to a person only."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from headway_lab.simulation.world import DAY_S
+
     if not sys.stderr.isatty():
         yield lambda _at_s: None
         return
@@ -366,6 +395,10 @@ def _progress(plan: Plan, place: str) -> Iterator[Callable[[float], None]]:
 
 def _show(result: dict[str, Any] | list[dict[str, Any]], *, as_json: bool) -> None:
     """Print one report, or several side by side."""
+    from headway_lab.simulation.account_command import print_accounts
+    from headway_lab.simulation.compare import print_compared
+    from headway_lab.simulation.results import print_one
+
     if as_json:
         emit(result)
     elif isinstance(result, list):
@@ -378,6 +411,8 @@ def _show(result: dict[str, Any] | list[dict[str, Any]], *, as_json: bool) -> No
 
 def _exit_if_broken(outcomes: Sequence[RunOutcome], *, as_json: bool) -> None:
     """Print which laws broke and how to reproduce it; with JSON, on stderr."""
+    from headway_lab.simulation.results import broken_laws
+
     for line in (line for outcome in outcomes for line in outcome.broken):
         if as_json:
             print(line, file=sys.stderr)

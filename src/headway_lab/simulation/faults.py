@@ -10,6 +10,7 @@ from headway.clock import rng
 from headway.core.catalog.listings import Sku
 from headway.core.pauses import PauseKind
 from headway.errors import InvalidError
+from headway_lab.simulation.known_faults import CATALOG_FAULTS
 from headway_lab.simulation.world import MAPPED
 from headway_lab.simulators.faults import BadPrice, Contradiction, FaultPlan, Interval, Poison
 from headway_lab.simulators.shopify.faults import ShopFaultPlan, ShopPoison, ShopPoisonForm
@@ -19,17 +20,6 @@ SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 CALL_FAULTS = ("timeout", "error", "slow", "truncate", "html", "drop", "duplicate")
 SHOP = "shop-"
 SHOP_FAULTS = ("lost-reply", "lost-request", "error", "slow", "html", "throttle")
-KNOWN = (
-    "outage:6h@10:00, outage:6h@1d10:00, timeout:5%, error:5%, slow:10%, truncate:1%, html:1%,"
-    " drop:1%, duplicate:5%, crash:1/h, stall:1/h, away:2h@10:00, clock:90s, poison:2,"
-    " vanish:3@10:00, badprice:3@10:00, contradict:8@10:00, rename:1@10:00,"
-    " no-currency:2h@10:00, shop-outage:2h@10:00, shop-lost-reply:5%,"
-    " shop-lost-request:5%, shop-error:5%, shop-slow:5%, shop-html:1%, shop-throttle:5%,"
-    " shop-poison:3, shop-stale:55@10:00, shop-edit:3/d, shop-sale:20/d, pause:2h@10:00,"
-    " pause-supplier:2h@10:00, pause-seller:2h@10:00"
-)
-
-
 PAUSES = {
     "pause": PauseKind.ALL,
     "pause-supplier": PauseKind.SUPPLIER,
@@ -182,12 +172,12 @@ def parse_faults(specs: Sequence[str]) -> Faults:
     for spec in specs:
         kind, _, rest = spec.partition(":")
         if kind not in READERS:
-            raise InvalidError(f"--fault {spec!r} is not known; known: {KNOWN}")
+            raise InvalidError(f"--fault {spec!r} is not known; known: {CATALOG_FAULTS}")
         try:
             values.setdefault(kind, []).append(READERS[kind](rest))
         except ValueError:
             shown = " or ".join(
-                piece for piece in KNOWN.split(", ") if piece.startswith(f"{kind}:")
+                piece for piece in CATALOG_FAULTS.split(", ") if piece.startswith(f"{kind}:")
             )
             raise InvalidError(f"--fault {spec!r} cannot be read; write it as {shown}") from None
 

@@ -4,7 +4,8 @@ import pytest
 
 from headway.core.catalog.listings import Sku
 from headway.errors import InvalidError
-from headway_lab.simulation.faults import KNOWN, READERS, parse_faults
+from headway_lab.simulation.faults import READERS, parse_faults
+from headway_lab.simulation.known_faults import CATALOG_FAULTS
 from headway_lab.simulators.faults import Interval
 from headway_lab.simulators.shopify.faults import ShopPoisonForm
 
@@ -77,7 +78,7 @@ def test_a_known_fault_written_wrongly_is_shown_how(spec: str, shown: str) -> No
 
 
 def test_every_fault_has_an_example_that_can_be_read() -> None:
-    examples = KNOWN.split(", ")
+    examples = CATALOG_FAULTS.split(", ")
     assert {example.partition(":")[0] for example in examples} == set(READERS)
     parse_faults(examples)
 

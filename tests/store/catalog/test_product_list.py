@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg_pool import ConnectionPool
 
-from headway.core.catalog.listings import SellerId, Sku
+from headway.core.catalog.listings import ProductState, SellerId, Sku
 from headway.errors import InvalidError
 from headway.store.access.isolation import TenantPool
-from headway.store.catalog.product_list import ProductQueries, ProductState, ProductView
+from headway.store.catalog.product_list import ProductQueries, ProductView
 from headway.store.catalog.search import Search
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)

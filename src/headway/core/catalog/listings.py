@@ -48,6 +48,19 @@ class AuthStep(StrEnum):
 MakeDue = Callable[[Collection[str] | None], object]
 
 
+class ProductState(StrEnum):
+    """State of a listing at its supplier; the first that applies."""
+
+    PARKED = "parked"
+    INACTIVE = "inactive"
+    PAUSED = "paused"
+    READING = "reading"
+    FAILING = "failing"
+    UNREAD = "unread"
+    STALE = "stale"
+    FRESH = "fresh"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
     """A step ended; there may be more to do at once."""

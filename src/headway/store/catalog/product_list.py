@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from enum import StrEnum
 from typing import Any
 
 from psycopg import Connection
 from psycopg.rows import dict_row
 
-from headway.core.catalog.listings import Priority, SellerId, Sku
+from headway.core.catalog.listings import Priority, ProductState, SellerId, Sku
 from headway.errors import InvalidError
 from headway.store import cursors
 from headway.store.catalog.search import Piece, Search
@@ -24,19 +23,6 @@ LIMIT = 50
 LIMIT_MAX = 200
 # How many listings one page scans for a text that is very common.
 WALK_MAX = 10_000
-
-
-class ProductState(StrEnum):
-    """State of a listing at its supplier; the first that applies."""
-
-    PARKED = "parked"
-    INACTIVE = "inactive"
-    PAUSED = "paused"
-    READING = "reading"
-    FAILING = "failing"
-    UNREAD = "unread"
-    STALE = "stale"
-    FRESH = "fresh"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

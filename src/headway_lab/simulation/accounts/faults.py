@@ -17,6 +17,7 @@ from headway.core.accounts.jobs import PlatformName
 from headway.errors import InvalidError
 from headway_lab.platforms import PLATFORMS
 from headway_lab.simulation.faults import Faults, parse_faults
+from headway_lab.simulation.known_faults import ACCOUNT_FAULTS
 from headway_lab.simulators.faults import Interval
 
 WORKERS = ("crash", "stall", "clock")
@@ -26,12 +27,6 @@ WRONG_403 = "wrong-403"
 # When a wrong refusal begins if the fault does not say.
 REFUSED_AT = "01:30"
 COUNT = re.compile(r"[1-9][0-9]{0,5}")
-KNOWN = (
-    "crash:1/h, stall:1/h, clock:90s, outage:2h@10:00, outage:2h@1d10:00, timeout:2%, error:2%,"
-    " slow:5%, html:1%, webhook-flood:2000, poison:5, page-poison:1, endless:1, wrong-403:10m,"
-    " wrong-403:10m@10:00; all but the first three also of one platform: etsy-, shopify- or"
-    " printify-outage:..."
-)
 
 
 class CulpritKind(StrEnum):
@@ -98,7 +93,9 @@ def parse_account_faults(specs: Sequence[str]) -> AccountFaults:
             for name in names:
                 affected[name].append(bare)
         else:
-            raise InvalidError(f"--fault {spec!r} is not of the account lane; known: {KNOWN}")
+            raise InvalidError(
+                f"--fault {spec!r} is not of the account lane; known: {ACCOUNT_FAULTS}"
+            )
     return AccountFaults(
         specs=tuple(specs),
         workers=parse_faults(workers),
