@@ -5,17 +5,19 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 
 from psycopg_pool import ConnectionPool
 
+from headway.app.rules import seller_defaults
 from headway.clock import fresh_id
+from headway.config import Settings
 from headway.core.catalog.lifecycle import Settlement
 from headway.core.catalog.listings import Outcome, Priority, SellerId, Sku
 from headway.core.catalog.storefront import Pushed
 from headway.errors import StoreError
 from headway.store.catalog.pushes import Pushes
 from headway.store.catalog.review import Review
+from headway.store.catalog.sellers import Sellers
 from headway.store.timetable.schedule import Schedule
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
@@ -53,7 +55,7 @@ def test_fetch_push_and_operator_commands_never_deadlock(
 ) -> None:
     fill(shared_pool)
     pushes, review, schedule = (
-        Pushes(shared_pool, guard_move=Decimal(1)),
+        Pushes(shared_pool, Sellers(shared_pool, seller_defaults(Settings(guard_move=1)))),
         Review(shared_pool),
         Schedule(shared_pool),
     )

@@ -362,7 +362,7 @@ def build(
         webhooks=Webhooks(pool),
         consents=providers.oauth_clients(settings, clock, pool, shop_transport),
         open_supplier=lambda name: providers.supplier(name, settings, clock, pool, transport),
-        pushes=Pushes(pool, guard_move=settings.guard_move, oversell=settings.oversell),
+        pushes=Pushes(pool, Sellers(pool, seller_defaults(settings))),
         new_storefront=lambda shop: providers.storefront(
             shop, settings, clock, pool, shop_transport
         ),

@@ -226,3 +226,21 @@ def test_the_guard_against_mass_changes_counts_other_prices_and_stock_that_falls
     assert mass_changes(OFFER, {**OFFER, "quantities": {"Miami": 0}}) == {STOCK}
     assert not mass_changes(OFFER, {**OFFER, "cost": "1", "quantities": {"Miami": 1}})
     assert not mass_changes({**OFFER, "quantities": {"Miami": 0}}, OFFER)
+
+
+def test_a_first_price_that_is_held_for_a_takeover_stays_held_at_the_next_read() -> None:
+    reason = replace(STANDING, catalog_count=57).find_takeover(57, NOW)
+    assert reason == "57 of 57 first prices changed within a day, more than 25 %"
+    proposed = offer("50.00")
+    held = weighed(quote("50.00", quantity=2), held_reason=reason, proposed=proposed)
+    assert (held.held_reason, (held.desired or {})["price"]) == (reason, OFFER["price"])
+    assert (held.desired or {})["quantities"] == {"Miami": 2}
+
+
+def test_few_first_prices_and_those_that_a_person_let_pass_are_no_takeover() -> None:
+    small = replace(STANDING, catalog_count=57)
+    assert small.find_takeover(19, NOW) is None
+    assert replace(small, changed_count={PRICES: 1}).find_takeover(19, NOW) is not None
+    lifted = replace(small, mass_approved_until=NOW + timedelta(hours=1))
+    assert lifted.find_takeover(57, NOW) is None
+    assert replace(small, guard=Guard(share_max=Decimal(1))).find_takeover(57, NOW) is None

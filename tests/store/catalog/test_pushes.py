@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 
+from headway.app.rules import seller_defaults
 from headway.clock import fresh_id
+from headway.config import Settings
 from headway.core.catalog.listings import CLOCKS_APART_MAX, ListingEvent, Sku
 from headway.core.catalog.storefront import (
     Gid,
@@ -22,6 +24,7 @@ from headway.core.catalog.storefront import (
     WriteKind,
 )
 from headway.store.catalog.pushes import DRIFT_CHECK_EVERY, Pushes
+from headway.store.catalog.sellers import Sellers
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 LEASE = timedelta(seconds=60)
@@ -39,7 +42,7 @@ Enter = Callable[..., None]
 
 @pytest.fixture
 def pushes(pool: ConnectionPool) -> Pushes:
-    return Pushes(pool, guard_move=Decimal("0.5"))
+    return Pushes(pool, Sellers(pool, seller_defaults(Settings())))
 
 
 @pytest.fixture

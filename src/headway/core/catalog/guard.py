@@ -65,17 +65,31 @@ class SellerSettings:
         """Return the reason if this change exceeds the mass limit or is already held for it."""
         if listing.desired is None or kind not in mass_changes(listing.desired, new):
             return None
-        approved_until = self.mass_approved_until
-        if self.guard.share_max >= 1 or (approved_until is not None and approved_until > now):
+        if self._lets_pass(now):
             return None
         for reason in (listing.held_reason or "").split(SEPARATOR):
             if kind in reason:
                 return reason
         count = self.changed_count.get(kind, 0) + (not has_changed_lately(listing, kind, now))
+        return self._exceeded(count, kind)
+
+    def find_takeover(self, first_count: int, now: datetime) -> str | None:
+        """Return the reason if the first prices of this many parts of a shop are a mass change."""
+        if self._lets_pass(now):
+            return None
+        count = self.changed_count.get(MassChange.PRICES, 0) + first_count
+        return self._exceeded(count, f"first {MassChange.PRICES}")
+
+    def _lets_pass(self, now: datetime) -> bool:
+        """Return True if a mass change is not held, by the terms or by a person's approval."""
+        approved_until = self.mass_approved_until
+        return self.guard.share_max >= 1 or (approved_until is not None and approved_until > now)
+
+    def _exceeded(self, count: int, what: str) -> str | None:
         if count < self.guard.mass_least(self.catalog_count):
             return None
         share = _percent(self.guard.share_max)
-        return f"{count:,} of {self.catalog_count:,} {kind}, more than {share}"
+        return f"{count:,} of {self.catalog_count:,} {what}, more than {share}"
 
     def counting(self, kinds: Iterable[MassChange]) -> "SellerSettings":
         """Return these settings with one more change of each of these kinds."""

@@ -342,13 +342,17 @@ def _adopted(change: Change, shown: Shown, shop: Shop) -> Pushed:
 
 
 def _guarded(pushed: Pushed, shown: Shown, shop: Shop) -> Pushed:
-    """Hold a first price that is far from the shop's current price (law L9)."""
+    """Hold a first price that is far from the shop's own, or one of a whole takeover (law L9)."""
     change = pushed.change
     if not change.is_first or shop.guard_move is None:
         return pushed
     new = money(change.desired, "price")
     assert new is not None
+    if new == shown.price:
+        return pushed
     reason = find_move(shown.price, new, shop.guard_move)
+    if not shop.is_in_rehearsal:  # there the report shows every price before a person starts it
+        pushed, reason = replace(pushed, is_repriced=True), reason or shop.takeover
     if reason is None:
         return pushed
     kept = {

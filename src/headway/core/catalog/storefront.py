@@ -80,7 +80,8 @@ class Shop:
 
     Locations and channels are None until they were read recently. `stops_overselling` if variants
     that sell at zero stock are changed, rather than reported.
-    In rehearsal a shop is read, never written.
+    In rehearsal a shop is read, never written. `takeover` is why first prices are held, if so many
+    parts of the shop have just been taken over.
     """
 
     id: str
@@ -92,6 +93,7 @@ class Shop:
     guard_move: Decimal | None = None
     stops_overselling: bool = False
     is_in_rehearsal: bool = False
+    takeover: str | None = None
 
     @property
     def account(self) -> Account:
@@ -385,6 +387,7 @@ class Pushed:
     None changes nothing. If `applied` equals the newest desired state, nothing is left to push;
     otherwise the listing is due again at `retry_at`, or at once if its desired state has changed.
     With a reason to hold, `desired` takes the place of a desired state that becomes a proposal.
+    `is_repriced` if a first price replaces the shop's own, now or once it is approved.
     """
 
     change: Change
@@ -407,4 +410,5 @@ class Pushed:
     staging: str | None = None
     held_reason: str | None = None
     desired: Mapping[str, Any] | None = None
+    is_repriced: bool = False
     events: tuple[ListingEvent, ...] = ()

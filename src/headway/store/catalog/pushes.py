@@ -6,12 +6,11 @@ finds its open intents.
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
-from headway.core.catalog.change_detection import Oversell
-from headway.core.catalog.listings import CLOCKS_APART_MAX, Sku
+from headway.core.catalog.listings import CLOCKS_APART_MAX, SellerId, Sku
 from headway.core.catalog.storefront import (
     BulkProgress,
     Change,
@@ -28,6 +27,7 @@ from headway.store.accounts.connections import disconnect
 from headway.store.accounts.job_rows import lock_seller
 from headway.store.catalog.bulk import OPEN_BULK, plain_progress, read_bulk
 from headway.store.catalog.changes import CHANGES, DUE, read_change
+from headway.store.catalog.sellers import Sellers
 from headway.store.dispatch import is_resting
 from headway.store.pause_sql import ALL_PAUSED, is_listing_paused, is_seller_paused
 from headway.store.pool import Pool, guarded
@@ -90,6 +90,13 @@ WHERE {OPEN_TO_US} AND {{which}}
   AND account.id::text <> ALL (%(due)s)
 ORDER BY account.drift_check_at NULLS FIRST, account.id LIMIT %(limit)s
 """
+# Parts of the shop whose price there is not ours yet, and which are read at the supplier.
+FIRST_PRICES = """
+SELECT count(*) FROM product JOIN product_sync_schedule AS row USING (user_id, sku)
+LEFT JOIN listing_state AS state USING (user_id, sku)
+WHERE product.user_id = %(user_id)s AND row.is_active AND row.consecutive_failures = 0
+  AND coalesce(state.applied_version, 0) = 0 AND state.applied_at IS NULL
+"""
 CLAIM = read_sql("catalog", "push_claim")
 OPEN = """
 SELECT id::text, kind, skus FROM push_intent
@@ -135,10 +142,11 @@ FORGET = "DELETE FROM push_intent WHERE created_at < %(before)s AND state <> 'op
 class Pushes(Queries):
     """`listing_state`, `product` and `push_intent` behind the engine's port."""
 
-    def __init__(self, pool: Pool, *, guard_move: Decimal, oversell: Oversell = "keep") -> None:
+    def __init__(self, pool: Pool, sellers: Sellers) -> None:
         super().__init__(pool)
-        self._guard_move = guard_move
-        self._oversell = oversell
+        self._sellers = sellers
+        self._guard_move = sellers.defaults.guard.move_max
+        self._oversell = sellers.defaults.terms.oversell
 
     def due_shops(
         self,
@@ -199,7 +207,7 @@ class Pushes(Queries):
             if taken is None:
                 return None
             *columns, fence, drift_check_at = taken
-            leased = Shop(**dict(zip(Shop.__dataclass_fields__, columns, strict=True)))
+            leased = Shop(**dict(zip(Shop.__dataclass_fields__, columns, strict=False)))
             values["user_id"] = leased.user_id
             bulk = read_bulk(connection.execute(OPEN_BULK, values).fetchone())
             unsure = read_as(connection, Intent, OPEN, values)
@@ -218,6 +226,8 @@ class Pushes(Queries):
                 values["in_bulk"] = list(bulk.skus) if bulk else []
                 drift_check = read_as(connection, read_change, UNVERIFIED, values)
                 connection.execute(DRIFT_CHECKS, {"id": shop.id, "next": now + DRIFT_CHECK_EVERY})
+        if any(change.is_first for change in changes) and not leased.is_in_rehearsal:
+            leased = replace(leased, takeover=self._find_takeover(leased.user_id, now))
         return PushLease(
             shop=leased,
             fence=fence,
@@ -226,6 +236,10 @@ class Pushes(Queries):
             drift_check=drift_check,
             bulk=bulk,
         )
+
+    def _find_takeover(self, user_id: SellerId, now: datetime) -> str | None:
+        (count,) = self._one(FIRST_PRICES, {"user_id": user_id})
+        return self._sellers.settings([user_id], now)[user_id].find_takeover(count, now)
 
     def intend(self, push_lease: PushLease, intent: Intent, *, now: datetime) -> bool:
         """Store an intent before it is sent; return False if the push lease was lost."""
@@ -340,6 +354,7 @@ def _columns(push: Pushed) -> dict[str, Any]:
         "suspicion": None if push.suspicion is None else dict(push.suspicion),
         "staging": push.staging,
         "held_reason": push.held_reason,
+        "is_repriced": push.is_repriced,
         "desired": push.desired and dict(push.desired),
     }
 

@@ -106,11 +106,11 @@ class Sellers(Queries):
 
     def __init__(self, pool: Pool, defaults: SellerSettings) -> None:
         super().__init__(pool)
-        self._defaults = defaults
+        self.defaults = defaults
 
     def over(self, pool: Pool) -> "Sellers":
         """Return the same over another pool, such as one with tenant isolation."""
-        return Sellers(pool, self._defaults)
+        return Sellers(pool, self.defaults)
 
     def settings(
         self, user_ids: Collection[SellerId], now: datetime
@@ -118,7 +118,7 @@ class Sellers(Queries):
         """Return the settings of each of these sellers, with a profile or without."""
         values = {
             "user_ids": sorted(user_ids),
-            "share": self._defaults.guard.share_max,
+            "share": self.defaults.guard.share_max,
             "since": now - DAY,
         }
         rows = self._rows(SETTINGS, values)
@@ -199,13 +199,13 @@ class Sellers(Queries):
         counts = {MassChange.PRICES: repriced, MassChange.STOCK: emptied}
         own = {name: value for name, value in zip(TERMS, chosen, strict=True) if value is not None}
         guard = Guard(
-            move_max=own.pop("guard_move", self._defaults.guard.move_max),
-            share_max=own.pop("guard_share", self._defaults.guard.share_max),
+            move_max=own.pop("guard_move", self.defaults.guard.move_max),
+            share_max=own.pop("guard_share", self.defaults.guard.share_max),
         )
         if "price_basis" in own:
             own["basis"] = own.pop("price_basis")
         return SellerSettings(
-            terms=replace(self._defaults.terms, **own),
+            terms=replace(self.defaults.terms, **own),
             guard=guard,
             catalog_count=catalog_count,
             changed_count={kind: count for kind, count in counts.items() if count},

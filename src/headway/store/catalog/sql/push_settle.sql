@@ -31,7 +31,7 @@ WITH ours AS (
     status text, former_status text, variants_count int, shown jsonb, tracked boolean,
     inventory_policy text, is_verified boolean,
     retry_at timestamptz, failures int, error text, suspicion jsonb, staging text,
-    held_reason text, desired jsonb)
+    held_reason text, desired jsonb, is_repriced boolean)
 ), listed AS (
   SELECT user_id, sku FROM listing_state AS row JOIN new USING (user_id, sku)
   WHERE row.sku = ANY (%(skus)s) ORDER BY user_id, sku FOR UPDATE OF row
@@ -58,6 +58,7 @@ WITH ours AS (
     push_failures = new.failures, push_error = nullif(new.error, ''),
     push_suspicion = nullif(coalesce(new.suspicion, row.push_suspicion), jsonb_build_object()),
     shown = CASE WHEN new.forgets_applied THEN NULL ELSE coalesce(new.shown, row.shown) END,
+    moved_at = CASE WHEN new.is_repriced THEN %(now)s ELSE row.moved_at END,
     verified_at = CASE WHEN new.is_verified THEN %(now)s ELSE row.verified_at END,
     held_reason = coalesce(new.held_reason, row.held_reason),
     held_at = CASE WHEN new.held_reason IS NULL THEN row.held_at ELSE %(now)s END,
