@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from headway.config import Settings, load
+from headway.config.document_settings import replaced
 from headway.errors import ConfigError
 
 NOWHERE = Path("/nonexistent/headway.toml")
@@ -100,3 +101,59 @@ def test_settings_are_frozen() -> None:
 
 def test_every_setting_is_described() -> None:
     assert all(field.description for field in Settings.model_fields.values())
+
+
+DOCUMENTS = Path(__file__).parent / "documents"
+PLAN_V2 = {
+    "SYNC_BOEING_RATE_LIMIT_TOKENS": "3",
+    "SYNC_BOEING_RATE_LIMIT_REFILL": "20",
+    "SYNC_BATCH_SIZE": "8",
+    "SYNC_BOEING_BATCH_SIZE": "8",
+    "SYNC_CATCHUP_INTERVAL_MINUTES": "15",
+    "SYNC_CATCHUP_OVERDUE_THRESHOLD": "30",
+    "SYNC_CATCHUP_OVERDUE_THRESHOLD_MINUTES": "30",
+    "SYNC_STUCK_THRESHOLD_MINUTES": "10",
+    "SYNC_MAX_CONSECUTIVE_FAILURES": "4",
+    "SYNC_BACKOFF_BASE_HOURS": "1",
+    "SYNC_BACKOFF_MAX_HOURS": "12",
+    "SYNC_DISPATCH_CONCURRENCY": "1",
+    "SYNC_BOEING_CONCURRENCY": "1",
+    "SYNC_SHOPIFY_CONCURRENCY": "4",
+}
+
+
+def test_the_fourteen_settings_of_the_documents_are_accepted_with_their_meaning() -> None:
+    settings = load(PLAN_V2, file=NOWHERE)
+    assert (settings.rate_limit, settings.rate_gap_s, settings.batch_size) == (3, 20, 8)
+    assert (settings.failures_max, settings.backoff_base_h, settings.backoff_max_h) == (4, 1, 12)
+    lines = replaced(PLAN_V2)
+    assert len(lines) == 7, "one line for each that something else replaces"
+    assert all(line.partition(": ")[0] in PLAN_V2 for line in lines)
+    assert load({"SYNC_BOEING_BATCH_SIZE": "6"}, file=NOWHERE).batch_size == 6
+
+
+@pytest.mark.parametrize(
+    ("environ", "text"),
+    (
+        ({"SYNC_BATCH_SIZE": "10", "SYNC_BOEING_BATCH_SIZE": "5"}, "mean the same setting"),
+        ({"SYNC_BOEING_BATCH_SIZE": "many"}, "setting SYNC_BATCH_SIZE"),
+        ({"SYNC_STUCK_THRESHOLD_MINUTES": "ten"}, "SYNC_STUCK_THRESHOLD_MINUTES: 'ten' is not a"),
+        ({"SYNC_SHOPIFY_CONCURENCY": "4"}, "unknown setting SYNC_SHOPIFY_CONCURENCY"),
+    ),
+)
+def test_a_mistyped_setting_of_the_documents_is_named(environ: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        load(environ, file=NOWHERE)
+
+
+def test_the_documents_env_file_is_read_and_the_environment_wins_over_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".env").write_text((DOCUMENTS / "plan_v2.env").read_text() + "UNRELATED=$x\n")
+    (tmp_path / "headway.toml").write_text("SYNC_BACKOFF_BASE_HOURS = 9\nSYNC_BATCH_SIZE = 9\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SYNC_BACKOFF_MAX_HOURS", "20")
+    settings = load()
+    assert settings.database_url is not None
+    assert settings.database_url.get_secret_value() == "postgresql://user:pass@host:5432/db"
+    assert (settings.batch_size, settings.backoff_base_h, settings.backoff_max_h) == (10, 2, 20)

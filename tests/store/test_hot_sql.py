@@ -71,6 +71,7 @@ VALUES = {
     "ids": [UUID(FIRST_ID)],
     "events": json.dumps([{"id": FIRST_ID, "kind": "price_changed"}]),
     "call_id": FIRST_ID,
+    "read_events": "auto",
     # leases
     "now": NOW,
     "owner": "worker 1",

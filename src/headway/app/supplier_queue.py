@@ -89,7 +89,7 @@ def _over(app: App, pool: Pool) -> App:
     rate = seats_per_min(app.settings, app.pace)
     return replace(
         app,
-        schedule=Schedule(pool, app.supplier),
+        schedule=Schedule(pool, app.supplier, read_events=app.settings.read_events),
         breakers=Breakers(pool),
         markets=Markets(pool, app.supplier, limit_key=app.limit_key, seats_per_min=rate),
     )

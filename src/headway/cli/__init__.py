@@ -138,6 +138,10 @@ COMMANDS = {
         "headway.cli.vault",
         "Encrypt stored secrets with the newest key, or show which keys they need.",
     ),
+    "adopt": (
+        "headway.cli.adopt",
+        "Take over a database that was made by one of the design documents.",
+    ),
     "db": ("headway.cli.database", "Upgrade, downgrade or show the schema of the database."),
 }
 

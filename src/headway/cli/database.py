@@ -47,14 +47,23 @@ def upgrade(
     """Apply the migrations that are missing, each in a transaction of its own.
 
     To upgrade without a stop: run this with --pre, put new processes in the place of old ones, then
-    run it without.
+    run it without. A database that was made by one of the design documents is described and taken
+    over, as by headway adopt.
     """
     from headway import config
+    from headway.cli.adopt import take_over
     from headway.cli.session import REAL_TIME, open_session
     from headway.store import migrate
+    from headway.store.catalog.adoption import find_plan
 
     with open_session(config.load(), check_schema=False) as session:
         pool = session.app.pool
+        plan = find_plan(pool)
+        if plan is not None:
+            adopted = take_over(session, plan, is_quiet=as_json)
+            labels = list(adopted.migrations)
+            _report("applied", labels, migrate.current(pool), as_json=as_json)
+            return
         if not (pre or anyway):
             _refuse_beside_older(pool, to)
         applied = migrate.upgrade(pool, REAL_TIME, to, only_pre=pre)

@@ -57,6 +57,7 @@ def doctor(
     from headway import config
     from headway.cli.doctor_checks import FAIL, OK, DoctorCheck, examine_broker
     from headway.cli.doctor_settings import example_file, reference, settings_in_force
+    from headway.config.document_settings import replaced
 
     if page:
         print(reference(), end="")
@@ -68,6 +69,10 @@ def doctor(
     settings: Settings | None = None
     try:
         settings = config.load()
+        lines += [
+            DoctorCheck(subject="settings", verdict=OK, finding=line)
+            for line in replaced(config.environment())
+        ]
     except HeadwayError as error:
         lines.append(DoctorCheck(subject="settings", verdict=FAIL, finding=str(error)))
     else:

@@ -3,7 +3,7 @@
 import json
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,16 +12,24 @@ from typing import Literal, get_args, get_origin
 
 from pydantic import SecretStr, WithJsonSchema
 
-from headway.config import Settings, setting_name, shared_fields, table_example
+from headway.config import (
+    Settings,
+    environment,
+    setting_name,
+    shared_fields,
+    table_example,
+)
+from headway.config.document_settings import ALIASES, ENV_FILE, REPLACED, read_env_file
 
 HEAD = """# Settings
 
 Written by `headway doctor --reference`. `headway doctor` lists the values in force and
 their sources.
 
-Set a setting as an environment variable, or as a line of `headway.toml` in the folder where a
-process starts, or of the file that `HEADWAY_CONFIG` points to. The environment wins. Headway
-refuses to start if it finds an unknown setting; an empty value means "not set".
+Set a setting as an environment variable, as a line of the file `.env` in the folder where a process
+starts, or as a line of `headway.toml` there, or of the file that `HEADWAY_CONFIG` points to. The
+environment wins over `.env`, and that over `headway.toml`. Headway refuses to start if it finds an
+unknown setting; an empty value means "not set".
 [`headway.example.toml`](../../headway.example.toml) has all of them with their defaults.
 
 | setting | default | values | meaning |
@@ -29,6 +37,11 @@ refuses to start if it finds an unknown setting; an empty value means "not set".
 """
 FOOT = """
 A *table* is a table in the file; in the environment write:
+
+"""
+DOCUMENTS = """
+Headway also accepts these settings of its design documents. `headway doctor`, and a process that
+starts, say what replaces them:
 
 """
 AGREED = """
@@ -67,8 +80,16 @@ def reference() -> str:
         if table_example(field)
     ]
     agreed = [f"- `{setting_name(field)}`" for field in shared_fields()]
+    renamed = [f"- `{name}`: the same as `{ours}`" for name, ours in ALIASES.items()]
+    renamed += [f"- `{name}`: {reason}" for name, reason in REPLACED.items()]
     return "\n".join(
-        [HEAD + "\n".join(rows), FOOT + "\n".join(tables), AGREED + "\n".join(agreed), ""]
+        [
+            HEAD + "\n".join(rows),
+            FOOT + "\n".join(tables),
+            DOCUMENTS + "\n".join(renamed),
+            AGREED + "\n".join(agreed),
+            "",
+        ]
     )
 
 
@@ -124,7 +145,9 @@ def _allowed(name: str) -> str:
 
 def settings_in_force(settings: Settings | None) -> Iterator[InForce]:
     """Yield every known setting with its source; without settings, the defaults."""
-    path = Path(os.environ.get("HEADWAY_CONFIG", "headway.toml"))
+    env_file = _own(read_env_file())
+    environ = _own(os.environ)
+    path = Path(environment().get("HEADWAY_CONFIG", "headway.toml"))
     in_file: set[str] = set()
     with suppress(OSError, ValueError):  # an unreadable file is reported where settings are read
         in_file = set(tomllib.loads(path.read_text(encoding="utf-8")))
@@ -132,9 +155,14 @@ def settings_in_force(settings: Settings | None) -> Iterator[InForce]:
         name = setting_name(field)
         value = info.default if settings is None else getattr(settings, field)
         source = str(path) if name in in_file else "default"
-        if name in os.environ:
-            source = "environment"
+        if name in environ or name in env_file:
+            source = "environment" if name in environ else ENV_FILE
         yield InForce(name=name, value=_masked(value), source=source, help=info.description or "")
+
+
+def _own(values: Mapping[str, str]) -> set[str]:
+    """Return the names that are set, ours for those of the documents."""
+    return {ALIASES.get(name, name) for name in values}
 
 
 def _masked(value: object) -> str:

@@ -12,7 +12,7 @@ import typer
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.target import Client, Server, collect, open_client, seller_id
 from headway.core.catalog.channels import visibility_change
-from headway.core.catalog.listings import ProductState, Sku
+from headway.core.catalog.listings import ProductState, Sku, own_values
 from headway.core.catalog.price_history import OBSERVATIONS, SHOWN, price_points
 from headway.core.reasons import format_time
 from headway.web.formatting import money, result
@@ -169,7 +169,7 @@ def _print_events(events: Sequence[HistoryEvent], now: datetime) -> None:
             format_time(event.at, now),
             event.user_id,
             event.kind.replace("_", " "),
-            _difference(event.old or {}, event.new or {}),
+            _difference(own_values(event.kind, event.old), own_values(event.kind, event.new)),
             event.actor,
             event.error,
         )

@@ -14,6 +14,8 @@ from headway.app.providers import shared_vault
 from headway.cli.console import CommandConsole
 from headway.cli.live_view import LiveView, show
 from headway.clock import SystemClock
+from headway.config import environment
+from headway.config.document_settings import replaced
 from headway.core.access import AccessGrant, Role
 from headway.observe.traces import open_traces
 from headway.runners.embedded import EmbeddedRunner
@@ -63,6 +65,8 @@ def join(stack: ExitStack, app: App, verb: str, voice: CommandConsole) -> None:
     app.process_metrics.traces = open_traces(settings.otlp_endpoint, enabled=settings.traces)
     if app.process_metrics.traces is not None:
         stack.callback(app.process_metrics.traces.close)
+    for line in replaced(environment()):
+        voice.say(line)
     shared_vault(app.settings)  # the key that it will need is made before it is compared
     processes, own_settings = Processes(app.pool), agreement(app.settings)
     for name, differing in disagreements(own_settings, processes.alive()).items():

@@ -38,6 +38,7 @@ from headway.config.declarations import (
 from headway.config.declarations import setting as _setting
 from headway.config.declarations import shared as _shared
 from headway.config.deployment import DeploymentSettings
+from headway.config.document_settings import own_names, read_env_file
 from headway.config.input import parse_table, read_file, suggest
 from headway.config.supplier_fields import (
     FIELDS,
@@ -93,6 +94,12 @@ class Settings(DeploymentSettings):
     )
     history_months: int = _setting(
         "HEADWAY_HISTORY_MONTHS", 24, "whole months the history is kept; 0 keeps all", ge=0
+    )
+    read_events: Literal["auto", "on", "off"] = _shared(
+        "HEADWAY_READ_EVENTS",
+        "auto",
+        "events sync_started, sync_completed and dispatch_started of every read: two rows for each"
+        " part that is read; auto: in a database that was taken over (headway adopt)",
     )
 
     price_basis: Literal["list", "net"] = _shared(
@@ -410,9 +417,18 @@ def _marks(field: str) -> dict[str, Any]:
     return cast("dict[str, Any]", Settings.model_fields[field].json_schema_extra)
 
 
+def environment() -> dict[str, str]:
+    """Return the variables of the environment, over those of the file `.env` of this folder."""
+    return {**read_env_file(), **os.environ}
+
+
 def load(environ: Mapping[str, str] | None = None, *, file: Path | None = None) -> Settings:
-    """Read settings: environment over `headway.toml` over defaults; raises ConfigError."""
-    environ = os.environ if environ is None else environ
+    """Read settings; raises ConfigError.
+
+    The environment wins over `.env`, that over `headway.toml`, that over the defaults. Names of the
+    design documents are accepted, see `document_settings`.
+    """
+    environ = own_names(environment() if environ is None else environ)
     config_path = environ.get("HEADWAY_CONFIG")
     if config_path and not Path(config_path).is_file():
         raise ConfigError(

@@ -395,6 +395,7 @@ class Fetch:
                 listing,
                 now,
                 f"every call with this SKU fails: {reason}",
+                code="CALL_FAILED",
                 suspicion=listing.suspicion,
             )
             for listing in convicted

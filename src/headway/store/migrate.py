@@ -92,14 +92,14 @@ def load(folder: Traversable = FOLDER) -> list[Migration]:
 def current(pool: Pool) -> int:
     """Return the version the database is at; 0 if it is empty."""
     with guarded(), pool.connection() as conn:
-        return _version(conn)
+        return version_of(conn)
 
 
 def pending(pool: Pool, *, folder: Traversable = FOLDER) -> list[Migration]:
     """Return the migrations that an upgrade would apply."""
     migrations = load(folder)
     with guarded(), pool.connection() as conn:
-        version = _version(conn)
+        version = version_of(conn)
         _refuse_unknown(conn, version, migrations)
     return migrations[version:]
 
@@ -142,15 +142,15 @@ def upgrade(
     with guarded(), pool.connection() as conn:
         while True:
             with conn.transaction():
-                version = _lock(conn)
+                version = lock(conn)
                 _refuse_unknown(conn, version, migrations)
                 if version >= target:
                     return applied
                 step = migrations[version]
                 if only_pre and step.kind is not MigrationKind.PRE:
                     return applied
-                _apply(conn, step, step.up)
-                conn.execute(RECORD, (step.version, step.name, clock.now(), step.kind))
+                apply(conn, step, step.up)
+                record(conn, step, clock)
             applied.append(step.label)
 
 
@@ -163,26 +163,32 @@ def downgrade(pool: Pool, clock: Clock, to: int, *, folder: Traversable = FOLDER
     with guarded(), pool.connection() as conn:
         while True:
             with conn.transaction():
-                version = _lock(conn)
+                version = lock(conn)
                 _refuse_unknown(conn, version, migrations, is_strict=True)
                 if version <= target:
                     if version == 0:
                         conn.execute("DROP TABLE headway_migration")
                     return undone
                 step = migrations[version - 1]
-                _apply(conn, step, step.down)
+                apply(conn, step, step.down)
                 conn.execute("DELETE FROM headway_migration WHERE version = %s", (version,))
             undone.append(step.label)
 
 
-def _lock(conn: Connection) -> int:
+def lock(conn: Connection) -> int:
     """Wait for other upgraders, then return the version as they left it."""
     conn.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK_KEY,))
     conn.execute(RECORDS)
-    return _version(conn)
+    return version_of(conn)
 
 
-def _version(conn: Connection) -> int:
+def record(conn: Connection, step: Migration, clock: Clock) -> None:
+    """Record that a migration was applied."""
+    conn.execute(RECORD, (step.version, step.name, clock.now(), step.kind))
+
+
+def version_of(conn: Connection) -> int:
+    """Return the version the database is at; 0 if it is empty."""
     exists = conn.execute("SELECT to_regclass('headway_migration') IS NOT NULL").fetchone()
     if exists != (True,):
         return 0
@@ -191,7 +197,8 @@ def _version(conn: Connection) -> int:
     return int(row[0])
 
 
-def _apply(conn: Connection, step: Migration, statements: bytes) -> None:
+def apply(conn: Connection, step: Migration, statements: bytes) -> None:
+    """Execute one half of a migration, in the caller's transaction."""
     try:
         with guarded():
             conn.execute(statements)

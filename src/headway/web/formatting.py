@@ -13,7 +13,7 @@ from urllib.parse import quote
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.change_outcomes import ChangeOutcome
 from headway.core.catalog.channels import visibility_change
-from headway.core.catalog.listings import Priority, SellerId, Sku
+from headway.core.catalog.listings import Priority, SellerId, Sku, own_values
 from headway.core.catalog.price_history import SeriesPoint
 from headway.core.dispatch import STOREFRONT
 from headway.core.limits import forecast
@@ -245,7 +245,7 @@ def happened(kind: str) -> str:
 
 def difference(event: HistoryEvent) -> str:
     """Return what an event changed in prices, stock and visibility."""
-    old, new = event.old or {}, event.new or {}
+    old, new = own_values(event.kind, event.old), own_values(event.kind, event.new)
     parts = []
     for name, word in (
         ("list_price", ""),

@@ -134,7 +134,7 @@ def test_a_settled_read_writes_schedule_state_and_events_together(
         "SELECT sync_status, last_sync_status, last_successful_sync, next_sync_at, last_price,"
         " last_quantity, lease_until FROM product_sync_schedule"
     )
-    assert row == [("success", "updated", now, now + timedelta(days=1), Decimal(10), 5, None)]
+    assert row == [("success", "success", now, now + timedelta(days=1), Decimal(10), 5, None)]
     assert ask("SELECT desired->>'price', desired_version FROM listing_state") == [("11.00", 1)]
     assert ask("SELECT event_type, batch_id::text FROM sync_audit_log") == [
         ("first_observed", CALL)

@@ -145,7 +145,7 @@ class Judge:
         reason = reply.faulty.get(listing.sku) or reply.unclear.get(listing.sku)
         if reason is not None:
             error = f"unusable line: {reason}"
-            return self.charge(listing, now, error, settings=settings)
+            return self.charge(listing, now, error, code="UNUSABLE_REPLY", settings=settings)
         return self._missed(listing, now, settings)
 
     def _read(
@@ -215,6 +215,7 @@ class Judge:
             listing,
             now,
             error,
+            code="NOT_FOUND",
             missing_count=count,
             # Where replies without it were unclear, it is still not put into a call with many such.
             suspicion=min(listing.suspicion, UNCLEAR),
@@ -229,6 +230,7 @@ class Judge:
         now: datetime,
         error: str,
         *,
+        code: str = "FAILED",
         missing_count: int = 0,
         suspicion: int = 0,
         weighed: Weighed | None = None,
@@ -239,7 +241,8 @@ class Judge:
         failures = listing.consecutive_failures + 1
         is_parked = failures >= self.rule.failures_max
         weighed, staging = weighed or Weighed(), None
-        events += (ListingEvent(kind="sync_failed", new={"failures": failures}, error=error),)
+        new = {"failures": failures}
+        events += (ListingEvent(kind="sync_failed", new=new, error=error, code=code),)
         if is_parked:
             events += (ListingEvent(kind="product_deactivated", error=error),)
             weighed, held = self._parked(listing, weighed, now, settings)
@@ -332,7 +335,9 @@ def _change_events(listing: Listing, observed: Observed) -> tuple[ListingEvent, 
     }
     events = tuple(
         ListingEvent(
-            kind=kind, old={f: old.get(f) for f in fields}, new={f: new[f] for f in fields}
+            kind=kind,
+            old={f: old.get(f) for f in fields} | _document_values(kind, old),
+            new={f: new[f] for f in fields} | _document_values(kind, new),
         )
         for kind, fields in kinds.items()
         if any(old.get(f) != new[f] for f in fields)
@@ -342,6 +347,16 @@ def _change_events(listing: Listing, observed: Observed) -> tuple[ListingEvent, 
         return events
     status = {"stock_status": before}, {"stock_status": after}
     return (*events, ListingEvent(kind="stock_status_changed", old=status[0], new=status[1]))
+
+
+def _document_values(kind: str, observed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what readers of the history look for under the documents' names."""
+    if kind == "cost_changed":
+        return {}
+    values = {"price": observed.get("list_price") or observed.get("net_price")}
+    if kind == "quantity_changed":
+        values["quantity"] = sum((observed.get("quantities") or {}).values())
+    return values
 
 
 def _stock_status(observed: Mapping[str, Any]) -> str:

@@ -214,11 +214,22 @@ class Reply:
     known_fields: frozenset[str] = frozenset()
 
 
+# Keys that a change of the supplier's quote has only for those who know the documents' names.
+DOCUMENT_KEYS = {"price_changed": {"price"}, "quantity_changed": {"price", "quantity"}}
+
+
+def own_values(kind: str, values: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the values of an event without those that only repeat others."""
+    repeated = DOCUMENT_KEYS.get(kind, ())
+    return {name: value for name, value in (values or {}).items() if name not in repeated}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingEvent:
-    """An append-only fact about a listing."""
+    """An append-only fact about a listing; `code` is the kind of its error, for programs."""
 
     kind: str
     old: Mapping[str, Any] | None = None
     new: Mapping[str, Any] | None = None
     error: str | None = None
+    code: str | None = None

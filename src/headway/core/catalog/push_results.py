@@ -126,7 +126,7 @@ def _complete(change: Change, shop: Shop, now: datetime) -> list[Pushed]:
     assert change.applied is not None
     reason = find_obstacle(change, shop)
     if reason is not None:
-        failed = ListingEvent(kind="shopify_update_failed", new=change.desired, error=reason)
+        failed = _failed(change, reason, code="NOT_PUBLISHABLE")
         return [
             Pushed(
                 change=change,
@@ -471,5 +471,9 @@ def refused(change: Change, reason: str, now: datetime) -> Pushed:
         failures=failures,
         error=reason,
         staging=None if change.draft is None else "failed",
-        events=(ListingEvent(kind="shopify_update_failed", new=change.desired, error=reason),),
+        events=(_failed(change, reason, code="REFUSED"),),
     )
+
+
+def _failed(change: Change, reason: str, *, code: str) -> ListingEvent:
+    return ListingEvent(kind="shopify_update_failed", new=change.desired, error=reason, code=code)

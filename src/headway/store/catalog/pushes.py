@@ -368,6 +368,7 @@ def _facts(push: Pushed) -> list[dict[str, Any]]:
             "old": event.old and dict(event.old),
             "new": event.new and dict(event.new),
             "error": event.error,
+            "code": event.code,
         }
         for event in push.events
     ]

@@ -100,9 +100,12 @@ class Schedule(Queries):
     Expired leases are rescued for all suppliers at once.
     """
 
-    def __init__(self, pool: Pool, supplier: SupplierName = MAIN) -> None:
+    def __init__(
+        self, pool: Pool, supplier: SupplierName = MAIN, *, read_events: str = "auto"
+    ) -> None:
         super().__init__(pool)
         self._supplier = supplier
+        self._read_events = read_events
 
     def front(
         self,
@@ -145,11 +148,16 @@ class Schedule(Queries):
         """Write outcomes, states and events in one transaction; return how many were refused."""
         rows = [_settled(settlement) for settlement in settlements]
         events = [fact for settlement in settlements for fact in _facts(settlement)]
-        values = {"now": now, "ids": [settlement.listing.id for settlement in settlements]}
+        values = {
+            "now": now,
+            "ids": [settlement.listing.id for settlement in settlements],
+            "call_id": call_id,
+            "read_events": self._read_events,
+        }
         statement = SETTLE_UNCHANGED
         if events or any(row["changes_state"] for row in rows):
             statement = SETTLE
-            values |= {"call_id": call_id, "events": json.dumps(events)}
+            values["events"] = json.dumps(events)
         else:
             rows = [{name: row[name] for name in row if name not in NEWS_COLUMNS} for row in rows]
         # A column that is not named is NULL.
@@ -199,6 +207,17 @@ def read_listing(*, priority: str, **columns: Any) -> Listing:  # noqa: ANN401 -
     return Listing(priority=Priority(priority), evidence=evidence, **columns)
 
 
+def _read_status(settlement: Settlement) -> str:
+    """Return the documents' word for an outcome; `success` is the first good read."""
+    match settlement.outcome:
+        case Outcome.UNCHANGED:
+            return "no_change"
+        case Outcome.UPDATED if settlement.listing.observed is None:
+            return "success"
+        case outcome:
+            return outcome.value
+
+
 def _settled(settlement: Settlement) -> dict[str, Any]:
     """Return a settlement in the columns that the statement names."""
     status = "success" if settlement.is_good_read else "failed"
@@ -222,7 +241,7 @@ def _settled(settlement: Settlement) -> dict[str, Any]:
         "next_sync_at": settlement.next_sync_at.isoformat(),
         "was_due_at": before.next_sync_at.isoformat(),
         "stops": settlement.is_parked,
-        "outcome": settlement.outcome.value,
+        "outcome": _read_status(settlement),
         "error": settlement.error,
         "failures": settlement.failures,
         "missing_count": settlement.missing_count,
@@ -260,6 +279,7 @@ def _facts(settlement: Settlement) -> list[dict[str, Any]]:
             "old": event.old and dict(event.old),
             "new": event.new and dict(event.new),
             "error": event.error,
+            "code": event.code,
         }
         for event in settlement.events
     ]

@@ -116,9 +116,22 @@ WITH ours AS (
       OR new.tracked IS DISTINCT FROM row.tracked
       OR new.inventory_policy IS DISTINCT FROM row.inventory_policy)
 ), staged AS (
-  UPDATE product_staging AS row SET status = new.staging, reason = new.error,
-    shopify_product_id = coalesce(new.product_id, row.shopify_product_id), updated_at = %(now)s
-  FROM new WHERE row.user_id = new.user_id AND row.sku = new.sku AND new.staging IS NOT NULL
+  -- What the shop confirmed is copied, so that the row says the same as the product's.
+  UPDATE product_staging AS row SET status = coalesce(new.staging, row.status),
+    reason = CASE WHEN new.staging IS NULL THEN row.reason ELSE new.error END,
+    shopify_product_id = coalesce(new.product_id, row.shopify_product_id),
+    list_price = coalesce((state.observed ->> 'list_price')::numeric, row.list_price),
+    net_price = coalesce((state.observed ->> 'net_price')::numeric, row.net_price),
+    price = coalesce((new.applied ->> 'price')::numeric, row.price),
+    cost_per_item = coalesce((new.applied ->> 'cost')::numeric, row.cost_per_item),
+    currency = coalesce(new.applied ->> 'currency', row.currency),
+    inventory_quantity = coalesce(new.stock, row.inventory_quantity),
+    inventory_status = CASE WHEN new.stock > 0 THEN 'in_stock' WHEN new.stock <= 0
+      THEN 'out_of_stock' ELSE row.inventory_status END,
+    updated_at = %(now)s
+  FROM new LEFT JOIN listing_state AS state USING (user_id, sku)
+  WHERE row.user_id = new.user_id AND row.sku = ANY (%(skus)s) AND row.sku = new.sku
+    AND (new.staging IS NOT NULL OR new.applied IS NOT NULL)
 ), woken AS (
   -- Parts that could not be published are tried again with the channels that were read.
   UPDATE listing_state AS row SET push_at = %(now)s FROM ours
@@ -138,10 +151,11 @@ WITH ours AS (
   WHERE row.id = change.id AND row.state = 'open'
 ), events AS (
   INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type, old_value, new_value,
-    error_message, batch_id, created_at)
+    error_message, error_code, batch_id, task_id, created_at)
   SELECT ours.user_id, event.sku, %(now)s, event.kind, event.old, event.new, event.error,
-    %(call_id)s::uuid, %(now)s
+    event.code, %(call_id)s::uuid,
+    (SELECT push_owner FROM connected_accounts WHERE id = %(id)s), %(now)s
   FROM ours, jsonb_to_recordset(%(events)s::jsonb) AS event(
-    sku text, kind text, old jsonb, new jsonb, error text)
+    sku text, kind text, old jsonb, new jsonb, error text, code text)
 )
 SELECT count(*) FROM ours

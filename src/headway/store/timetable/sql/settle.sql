@@ -64,11 +64,11 @@
   FROM new JOIN settled USING (id) WHERE jsonb_typeof(new.staging -> 'raw') = 'object'
 ), events AS (
   INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type, old_value, new_value,
-    error_message, batch_id, created_at)
-  SELECT new.user_id, new.sku, %(now)s, new.kind, new.old, new.new, new.error,
-    %(call_id)s::uuid, %(now)s
+    error_message, error_code, batch_id, task_id, created_at)
+  SELECT new.user_id, new.sku, %(now)s, new.kind, new.old, new.new, new.error, new.code,
+    %(call_id)s::uuid, ours.lease_owner, %(now)s
   FROM jsonb_to_recordset(%(events)s::jsonb) AS new(
-    id uuid, user_id text, sku text, kind text, old jsonb, new jsonb, error text)
-  JOIN settled USING (id)
+    id uuid, user_id text, sku text, kind text, old jsonb, new jsonb, error text, code text)
+  JOIN settled USING (id) JOIN ours USING (id)
 )
 SELECT count(*) FROM settled

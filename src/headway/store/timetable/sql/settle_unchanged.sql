@@ -1,5 +1,5 @@
 -- Write what a call found when nothing changed, as in most calls: the rows move on, and there is no
--- state and no event to write.
+-- state and no event to write, unless each read is recorded for those who know the documents.
 -- Guarantees: as settle.sql, which extends it.
 -- The ids come a second time as an array, from which the planner sees how few they are.
 -- index: product_sync_schedule_pkey
@@ -13,7 +13,7 @@ WITH new AS (
     batch_id uuid, changes_state boolean, family text, changes_seen float8, watched_days float8,
     changed_at timestamptz)
 ), ours AS (
-  SELECT id FROM product_sync_schedule
+  SELECT id, lease_owner FROM product_sync_schedule
   WHERE id = ANY(%(ids)s::uuid[]) ORDER BY id FOR UPDATE
 ), settled AS (
   UPDATE product_sync_schedule AS row SET
@@ -42,6 +42,21 @@ WITH new AS (
   FROM new JOIN ours USING (id)
   WHERE row.id = ANY(%(ids)s::uuid[]) AND row.id = new.id AND row.fence = new.fence
     AND row.sync_status = 'syncing'
-  RETURNING row.id
+  RETURNING row.id, row.user_id, row.sku, row.last_sync_started_at, row.last_sync_status
+), reads AS (
+  INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type, new_value, batch_id,
+    task_id, created_at)
+  SELECT settled.user_id, event.sku, event.at, event.kind, event.value, %(call_id)s::uuid,
+    ours.lease_owner, %(now)s
+  FROM settled JOIN ours USING (id) CROSS JOIN LATERAL (
+    VALUES (settled.sku, settled.last_sync_started_at, 'sync_started', NULL::jsonb),
+      (settled.sku, %(now)s, 'sync_completed',
+       jsonb_build_object('status', settled.last_sync_status)),
+      (NULL, settled.last_sync_started_at, 'dispatch_started', '{}')) AS event(sku, at, kind, value)
+  WHERE (%(read_events)s = 'on' OR %(read_events)s = 'auto' AND EXISTS (SELECT FROM adoption))
+    AND (event.kind <> 'sync_completed' OR settled.last_sync_status <> 'failed')
+    -- Of a call, each seller's first listing reports the dispatch.
+    AND (event.kind <> 'dispatch_started' OR settled.id = (SELECT min(first.id::text)::uuid
+      FROM settled AS first WHERE first.user_id = settled.user_id))
 )
 SELECT count(*) FROM settled
