@@ -40,6 +40,7 @@ LONG = (
     "lab/demo/test_command.py",
     "lab/demo/test_world.py",
     "cli/test_first_shop.py",
+    "engine/test_adopted_shop.py",
     "cli/test_tutorials.py",
     "engine/test_bulk_faults.py",
     "laws/test_policy_days.py",

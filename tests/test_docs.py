@@ -12,7 +12,7 @@ from typer.main import get_group
 from headway import __version__
 from headway.cli import build
 from headway.cli.doctor_settings import example_file, reference
-from headway.config import Settings, load
+from headway.config import Settings, document_settings, load
 from headway.store.accounts.job_list import is_job_name
 from headway_lab.demo.shops import SELLERS
 from headway_lab.simulation.world import seeded_world
@@ -80,6 +80,7 @@ def test_every_setting_in_it_exists(page: Path) -> None:
         for field in Settings.model_fields.values()
     }
     named = set(re.findall(r"\b(?:HEADWAY|SYNC)_[A-Z_]*[A-Z]\b(?!\*)", text_of(page)))
+    known |= {*document_settings.ALIASES, *document_settings.REPLACED}
     examples = {"HEADWAY_CONFIG", "SYNC_BOEING_RATE_LIMT"}  # the second is a bad example
     wrong = named - known - examples - UNKNOWN_ON.get(page.name, set())
     assert not wrong, f"{page.name}: {sorted(wrong)}"

@@ -127,6 +127,7 @@ ONLY_HERE = {
     "headway db status": "reads the schema of a database that may be too old for the server",
     "headway vault rotate": "needs the encryption keys, which the API never uses for this",
     "headway vault status": "needs the encryption keys",
+    "headway adopt": "a server does not start before it",
     "headway verify": "reads files, and needs no deployment",
 }
 

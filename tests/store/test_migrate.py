@@ -361,7 +361,7 @@ def test_an_upgrade_waits_for_an_upgrader_elsewhere(
 ) -> None:
     with empty.connection() as other:
         with other.transaction():
-            migrate._lock(other)
+            migrate.lock(other)
             upgrader = threading.Thread(
                 target=migrate.upgrade, args=(empty, clock), kwargs={"folder": folder}
             )

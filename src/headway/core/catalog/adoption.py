@@ -48,7 +48,7 @@ EVENT_TYPES = (
 )  # fmt: skip
 
 
-class Document(StrEnum):
+class DesignDocument(StrEnum):
     """The design document whose SQL made a database."""
 
     SYSTEM_DESIGN = "system-design"
@@ -59,10 +59,10 @@ class Document(StrEnum):
 
 
 POLICY_OF = {
-    Document.SYSTEM_DESIGN: "packed",
-    Document.SEPARATE_RETRY: "split",
-    Document.PLAN_V2: "anchored",
-    Document.SIMPLIFIED: "rolling",
+    DesignDocument.SYSTEM_DESIGN: "packed",
+    DesignDocument.SEPARATE_RETRY: "split",
+    DesignDocument.PLAN_V2: "anchored",
+    DesignDocument.SIMPLIFIED: "rolling",
 }
 
 
@@ -91,7 +91,7 @@ class TableAdoption:
 class AdoptionPlan:
     """What a takeover would do; while something is impossible, nothing is done."""
 
-    document: Document
+    document: DesignDocument
     tables: tuple[TableAdoption, ...]
     new_tables: tuple[str, ...]
     set_aside: tuple[str, ...]
@@ -104,17 +104,17 @@ class AdoptionPlan:
         return POLICY_OF.get(self.document)
 
 
-def recognize(theirs: Mapping[str, TableShape]) -> Document | None:
+def recognize(theirs: Mapping[str, TableShape]) -> DesignDocument | None:
     """Return the document that a database was made by; None if none of its tables is there."""
     schedule = theirs.get(SCHEDULE)
     if schedule is None:
         is_shop = "product" in theirs or "product_staging" in theirs
-        return Document.PRODUCTS_ONLY if is_shop else None
+        return DesignDocument.PRODUCTS_ONLY if is_shop else None
     marks = {
-        "sync_slot": Document.SIMPLIFIED,
-        "last_sync_status": Document.PLAN_V2,
-        "last_successful_sync": Document.SEPARATE_RETRY,
-        "hour_bucket": Document.SYSTEM_DESIGN,
+        "sync_slot": DesignDocument.SIMPLIFIED,
+        "last_sync_status": DesignDocument.PLAN_V2,
+        "last_successful_sync": DesignDocument.SEPARATE_RETRY,
+        "hour_bucket": DesignDocument.SYSTEM_DESIGN,
     }
     return next((marks[name] for name in marks if name in schedule.columns), None)
 
@@ -220,7 +220,7 @@ def _is_valid(seller: str, sku: str) -> bool:
         return False
 
 
-def _notes(document: Document, set_aside: Sequence[str]) -> tuple[str, ...]:
+def _notes(document: DesignDocument, set_aside: Sequence[str]) -> tuple[str, ...]:
     notes = [
         f"{table} names no seller and part number; it is set aside, and Headway begins a new one"
         for table in set_aside

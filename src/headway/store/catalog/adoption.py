@@ -21,7 +21,7 @@ from headway.core.catalog.adoption import (
     SCHEDULE,
     TABLES,
     AdoptionPlan,
-    Document,
+    DesignDocument,
     TableAdoption,
     TableShape,
     plan_adoption,
@@ -282,7 +282,7 @@ def _fill(
     table: TableAdoption,
     shapes: tuple[TableShape, TableShape],
     *,
-    document: Document,
+    document: DesignDocument,
     now: datetime,
 ) -> int:
     """Add their own columns to one of our tables and copy its rows; return how many."""

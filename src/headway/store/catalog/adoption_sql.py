@@ -10,7 +10,7 @@ from headway.core.catalog.adoption import (
     HISTORY,
     OTHERS,
     SCHEDULE,
-    Document,
+    DesignDocument,
     TableAdoption,
     TableShape,
     source_of,
@@ -27,7 +27,7 @@ NEWEST_FIRST = "DISTINCT ON (old.user_id::text, old.sku::text)"
 
 
 def copy_rows(
-    table: TableAdoption, theirs: TableShape, ours: TableShape, document: Document
+    table: TableAdoption, theirs: TableShape, ours: TableShape, document: DesignDocument
 ) -> str:
     """Return the statement that fills one table; it binds `now`."""
     values = {
@@ -87,11 +87,11 @@ def _column(columns: Mapping[str, str], name: str, default: str) -> str:
     return f"coalesce(old.{name}, {default})" if name in columns else default
 
 
-def _schedule_steps(columns: Mapping[str, str], document: Document) -> str:
+def _schedule_steps(columns: Mapping[str, str], document: DesignDocument) -> str:
     """Name what several columns of the schedule follow from: slot, failures, last outcome."""
     failures = f"greatest({_column(columns, 'consecutive_failures', '0')}, 0)"
     outcome = _column(columns, "last_sync_status", "NULL")
-    if document is not Document.PLAN_V2:
+    if document is not DesignDocument.PLAN_V2:
         status = _column(columns, "sync_status", "'pending'")
         # A row that is stuck waits again, as the documents' own reset leaves it.
         outcome = f"CASE WHEN {status} IN ('success', 'failed') THEN {status} END"
@@ -108,10 +108,10 @@ CROSS JOIN LATERAL (SELECT ({today} + make_interval(hours => was.hour, mins => w
   AT TIME ZONE 'UTC' AS today) AS slot"""
 
 
-def _schedule(columns: Mapping[str, str], document: Document) -> dict[str, str]:
+def _schedule(columns: Mapping[str, str], document: DesignDocument) -> dict[str, str]:
     read_at = _column(columns, "last_sync_at", "NULL::timestamptz")
     good_at = f"CASE WHEN was.outcome IN {GOOD} AND NOT was.is_stuck THEN {read_at} END"
-    if document is Document.SIMPLIFIED:  # a failure leaves its last_sync_at
+    if document is DesignDocument.SIMPLIFIED:  # a failure leaves its last_sync_at
         good_at = read_at
     if "last_successful_sync" in columns:
         day = "old.last_successful_sync"
@@ -151,12 +151,12 @@ def _schedule(columns: Mapping[str, str], document: Document) -> dict[str, str]:
     return values
 
 
-def _product(columns: Mapping[str, str], _: Document) -> dict[str, str]:
+def _product(columns: Mapping[str, str], _: DesignDocument) -> dict[str, str]:
     del columns
     return {"shop_sku": "old.sku::text"}
 
 
-def _staging(columns: Mapping[str, str], _: Document) -> dict[str, str]:
+def _staging(columns: Mapping[str, str], _: DesignDocument) -> dict[str, str]:
     product_id = source_of("product_staging", "shopify_product_id", columns)
     is_created = (
         "EXISTS (SELECT FROM product WHERE product.user_id = old.user_id::text"
@@ -174,7 +174,7 @@ def _staging(columns: Mapping[str, str], _: Document) -> dict[str, str]:
     }
 
 
-def _raw(columns: Mapping[str, str], _: Document) -> dict[str, str]:
+def _raw(columns: Mapping[str, str], _: DesignDocument) -> dict[str, str]:
     batch = columns.get("batch_id")
     return {
         "raw_payload": _column(columns, "raw_payload", "'{}'"),
@@ -182,7 +182,7 @@ def _raw(columns: Mapping[str, str], _: Document) -> dict[str, str]:
     }
 
 
-def _history(columns: Mapping[str, str], _: Document) -> dict[str, str]:
+def _history(columns: Mapping[str, str], _: DesignDocument) -> dict[str, str]:
     return {"sync_timestamp": _column(columns, "sync_timestamp", "%(now)s")}
 
 

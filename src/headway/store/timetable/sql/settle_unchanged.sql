@@ -52,7 +52,8 @@ WITH new AS (
     VALUES (settled.sku, settled.last_sync_started_at, 'sync_started', NULL::jsonb),
       (settled.sku, %(now)s, 'sync_completed',
        jsonb_build_object('status', settled.last_sync_status)),
-      (NULL, settled.last_sync_started_at, 'dispatch_started', '{}')) AS event(sku, at, kind, value)
+      (NULL, settled.last_sync_started_at, 'dispatch_started', NULL)
+    ) AS event(sku, at, kind, value)
   WHERE (%(read_events)s = 'on' OR %(read_events)s = 'auto' AND EXISTS (SELECT FROM adoption))
     AND (event.kind <> 'sync_completed' OR settled.last_sync_status <> 'failed')
     -- Of a call, each seller's first listing reports the dispatch.
