@@ -15,6 +15,7 @@ from headway_lab.simulators.shopify.shop import ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 from headway_lab.simulators.transport import serve
 
+DOCUMENTS = Path(__file__).parents[1] / "documents"
 ACCESS = {
     "HEADWAY_BOEING_CLIENT_ID": "me",
     "HEADWAY_BOEING_CLIENT_SECRET": "secret-1",
@@ -27,8 +28,30 @@ ACCESS = {
 def test_missing_credentials_are_named_and_nothing_starts(
     headway_in_process: Callable[..., Any],
 ) -> None:
-    message = headway_in_process("run", "--port", "0").error(2)
+    message = headway_in_process("run", "--port", "0", HEADWAY_BOEING_USERNAME="me").error(2)
     assert "HEADWAY_BOEING_CLIENT_ID" in message
+
+
+def test_the_documents_environment_starts_it_as_it_stands(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (DOCUMENTS / "plan_v2.env").read_text()
+    (tmp_path / ".env").write_text(text.replace("postgresql://user:pass@host:5432/db", database))
+    monkeypatch.chdir(tmp_path)
+    with start_command("run", "--port", "0", HEADWAY_DATA_DIR=str(tmp_path)) as process:
+        assert process.stdout is not None
+        lines = []
+        while not lines or "The page: " not in lines[-1]:
+            lines.append(process.stdout.readline())
+            assert lines[-1], "".join(lines)
+        url = lines[-1].split("The page: ")[1].strip()
+        assert httpx.get(httpx.URL(url).join("/healthz"), trust_env=False).status_code == 200
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+        assert process.wait() == 0, rest
+    replaced = [line.partition(":")[0] for line in lines if line.startswith("SYNC_")]
+    assert len(replaced) == 6, "one line for each setting that something else replaces"
+    assert any("No credentials of the supplier are set" in line for line in lines)
 
 
 @pytest.mark.parametrize("signal_number", (signal.SIGINT, signal.SIGTERM))

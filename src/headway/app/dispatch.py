@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from headway.app import App
 from headway.app.monitoring import alert_monitor
+from headway.app.suppliers import new_fetch
 from headway.core.accounts.jobs import PlatformName
 from headway.core.dispatch import Subject, Verb, supplier_of
 from headway.engine.dispatch import Dispatcher, DispatchRule, Report, Send, TickLoop, Worker
@@ -38,7 +39,7 @@ def new_dispatcher(
     def new_worker(subject: Subject) -> Worker:
         match subject.verb:
             case Verb.FETCH:
-                return app.for_supplier(supplier_of(subject)).fetch(f"{owner}:{subject.which}")
+                return new_fetch(app, supplier_of(subject), f"{owner}:{subject.which}")
             case Verb.PUSH:
                 return app.push(owner, only=subject.which)
             case Verb.PULL:

@@ -45,6 +45,12 @@ def main_entry(settings: Settings) -> tuple[SupplierEntry, Secrets]:
     return role.main(settings)
 
 
+def has_main_login(settings: Settings) -> bool:
+    """Return True if any credential of the settings' supplier is set."""
+    entry, secrets = main_entry(settings)
+    return any((entry.client_id, entry.username, *secrets.values()))
+
+
 def main_limit_key(settings: Settings) -> LimitKey:
     """Return the limit key of the settings' supplier."""
     return supplier_key(main_entry(settings)[0])

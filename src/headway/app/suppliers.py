@@ -1,13 +1,20 @@
 """Added suppliers and their logins, and one fetch for all suppliers."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from headway.app import App
-from headway.app.providers import login_key, main_limit_key, shared_vault, supplier_key
-from headway.clock import fresh_id
-from headway.core.catalog.listings import MAIN, SupplierName
+from headway.app.providers import (
+    has_main_login,
+    login_key,
+    main_limit_key,
+    shared_vault,
+    supplier_key,
+)
+from headway.clock import Clock, fresh_id
+from headway.core.catalog.listings import MAIN, SupplierName, Wait
+from headway.core.dispatch import WorkerState
 from headway.engine.fetch import Fetch
 from headway.engine.fetch_all import FetchAll
 from headway.errors import ConfigError, ConflictError, InvalidError
@@ -21,6 +28,10 @@ from headway.store.pool import Lent, guarded
 LEASE = timedelta(seconds=30)
 # The number of suppliers that a process without workers may wait for at once.
 HANDS = 4
+NO_LOGIN_WAIT = timedelta(minutes=1)
+NO_LOGIN = (
+    "No credentials of the supplier are set, so no part is read. What is missing: headway doctor"
+)
 
 
 def add_supplier(app: App, name: SupplierName, setup: SupplierSetup) -> bool:
@@ -72,11 +83,37 @@ def remove_supplier(app: App, name: SupplierName) -> None:
         Credentials(Lent(connection)).forget(login_key(name))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoLogin:
+    """Takes the place of a fetch while no credential of a supplier is set: nothing is read."""
+
+    clock: Clock
+
+    def step(self) -> Wait:
+        """Wait: settings are read at the start."""
+        return Wait(until=self.clock.now() + NO_LOGIN_WAIT, why=NO_LOGIN)
+
+    def detach(self) -> None:
+        """Return nothing: there is no work in progress."""
+
+    def resume(self, state: WorkerState) -> None:
+        """Drop it: the process that began it had a login."""
+
+
+def new_fetch(
+    app: App, name: SupplierName, owner: str, *, wake_push: Callable[[], None] = lambda: None
+) -> Fetch | NoLogin:
+    """Make the fetch of a supplier; raises ConfigError for a wrong login."""
+    if name == MAIN and not has_main_login(app.settings):
+        return NoLogin(clock=app.clock)
+    return app.for_supplier(name).fetch(owner, wake_push=wake_push)
+
+
 def fetch_all_suppliers(app: App, owner: str, *, wake_push: Callable[[], None]) -> FetchAll:
     """Make one fetch for all suppliers; raises ConfigError for a wrong login of `main`."""
-    fetches = {MAIN: app.fetch(owner, wake_push=wake_push)}
+    fetches = {MAIN: new_fetch(app, MAIN, owner, wake_push=wake_push)}
 
-    def new_fetch(name: SupplierName) -> Fetch:
-        return fetches.pop(name, None) or app.for_supplier(name).fetch(owner, wake_push=wake_push)
+    def next_fetch(name: SupplierName) -> Fetch | NoLogin:
+        return fetches.pop(name, None) or new_fetch(app, name, owner, wake_push=wake_push)
 
-    return FetchAll(clock=app.clock, names=Suppliers(app.pool).names, new_fetch=new_fetch)
+    return FetchAll(clock=app.clock, names=Suppliers(app.pool).names, new_fetch=next_fetch)

@@ -223,7 +223,7 @@ def _credentials(settings: Settings) -> DoctorCheck:
     missing = [config.setting_name(name) for name in needed if not _text(getattr(settings, name))]
     if not missing:
         return DoctorCheck(subject="supplier", verdict=OK, finding="credentials are configured")
-    finding = f"only the demo works without {', '.join(missing)}"
+    finding = f"no part is read without {', '.join(missing)}"
     return DoctorCheck(subject="supplier", verdict=WARN, finding=finding)
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from headway.app import App
 from headway.app.agreement import agreement, disagreements
-from headway.app.providers import shared_vault
+from headway.app.providers import has_main_login, shared_vault
+from headway.app.suppliers import NO_LOGIN
 from headway.cli.console import CommandConsole
 from headway.cli.live_view import LiveView, show
 from headway.clock import SystemClock
@@ -67,6 +68,8 @@ def join(stack: ExitStack, app: App, verb: str, voice: CommandConsole) -> None:
         stack.callback(app.process_metrics.traces.close)
     for line in replaced(environment()):
         voice.say(line)
+    if not has_main_login(settings):
+        voice.say(NO_LOGIN)
     shared_vault(app.settings)  # the key that it will need is made before it is compared
     processes, own_settings = Processes(app.pool), agreement(app.settings)
     for name, differing in disagreements(own_settings, processes.alive()).items():

@@ -14,6 +14,7 @@ import typer
 
 from headway.cli.console import CommandConsole
 from headway.clock import ScaledClock
+from headway.core.catalog.listings import MAIN
 from headway.core.dispatch import Verb
 from headway.errors import ConfigError, StoreError
 
@@ -172,8 +173,10 @@ def _queues(named: str | None) -> Sequence[str]:
 
 def _prepare(app: App, owner: str, queues: Sequence[str], voice: CommandConsole) -> None:
     """Report wrong credentials before any work, and give a new policy its due times."""
+    from headway.app.suppliers import new_fetch
+
     if any(queue.startswith(f"{Verb.FETCH}.") for queue in queues):
-        app.fetch(owner)
+        new_fetch(app, MAIN, owner)
     if placed := app.adopt():
         voice.say(f"{placed:,} listings have new due times, under {app.policy.name}.")
 

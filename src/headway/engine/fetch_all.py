@@ -4,15 +4,22 @@ import heapq
 import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from headway.clock import Clock
 from headway.core.catalog.listings import MAIN, Done, SupplierName, Wait
-from headway.engine.fetch import Fetch
 from headway.errors import HeadwayError, InvariantError
 
 # How soon a supplier is found that was added meanwhile, and one in trouble is tried again.
 LOOK = timedelta(seconds=15)
 RETRY = timedelta(seconds=10)
+
+
+class Stepping(Protocol):
+    """A fetch, or what takes its place."""
+
+    def step(self) -> Done | Wait:
+        """Do the next step."""
 
 
 class FetchAll:
@@ -27,14 +34,14 @@ class FetchAll:
         *,
         clock: Clock,
         names: Callable[[], Sequence[SupplierName]],
-        new_fetch: Callable[[SupplierName], Fetch],
+        new_fetch: Callable[[SupplierName], Stepping],
     ) -> None:
         self._clock = clock
         self._names = names
         self._new_fetch = new_fetch
         self._lock = threading.Lock()
         self._known: set[SupplierName] = set()
-        self._fetches: dict[SupplierName, Fetch] = {}
+        self._fetches: dict[SupplierName, Stepping] = {}
         self._due: list[tuple[datetime, SupplierName]] = []
         self._look_at = clock.now()
 
