@@ -6,6 +6,7 @@ so does a row without a request; the failure prints the row that is likely to be
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -17,7 +18,7 @@ import httpx
 import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
-from tests.conftest import START
+from tests.conftest import START, fresh_database
 
 from headway.app import App, build
 from headway.app.accounts import connect_account
@@ -32,6 +33,8 @@ from headway.operations.pauses import PauseBody, pause
 from headway.store.access.keys import ApiKeys
 from headway.store.access.sessions import Sessions
 from headway.store.catalog.suppliers import SupplierRow, Suppliers
+from headway.store.pool import open_pool
+from headway.store.server.embedded import EmbeddedServer
 from headway.web.access import NEED
 from headway.web.login import PageRoute
 from headway.web.server import SiteServer, address, listen
@@ -263,9 +266,33 @@ class TwoSellers:
         return body
 
 
+@pytest.fixture(scope="module")
+def shared_world(
+    postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TwoSellers]:
+    """Yield one world for all requests that change nothing."""
+    with (
+        fresh_database(postgres) as dsn,
+        open_pool(dsn) as pool,
+        serve_world(pool, tmp_path_factory.mktemp("shared")) as world,
+    ):
+        yield world
+
+
 @pytest.fixture
-def world(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[TwoSellers]:
-    app = build(Settings(data_dir=tmp_path, **SET_UP), clock, pool)
+def world(request: pytest.FixtureRequest, name: str) -> Iterator[TwoSellers]:
+    if name.startswith("GET "):
+        yield request.getfixturevalue("shared_world")
+        return
+    pool, folder = request.getfixturevalue("pool"), request.getfixturevalue("tmp_path")
+    with serve_world(pool, folder) as own:
+        yield own
+
+
+@contextmanager
+def serve_world(pool: ConnectionPool, folder: Path) -> Iterator[TwoSellers]:
+    clock = VirtualClock(START)
+    app = build(Settings(data_dir=folder, **SET_UP), clock, pool)
     things = {seller: fill(app, seller) for seller in (OWN, OTHER)}
     for seller in things:
         pause(seller_or_operator(app, "test", SellerId(seller)), PauseBody(kind=PauseKind.SELLER))
