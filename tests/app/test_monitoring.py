@@ -169,6 +169,12 @@ CAUSES = {
             " ('main', 'MIAMI  fl', %(now)s, %(now)s), ('main', 'Germany CSC', %(now)s, %(now)s)")],
         undo=["DELETE FROM supplier_locations"],
     ),
+    "key_shared": Cause(
+        do=[("INSERT INTO call_ledger (permit_id, limit_key, owner, cost, status, begun_at,"
+            " lease_until, http_status) VALUES (gen_random_uuid(), %(scope)s, 'w', 1, 'sent',"
+            " %(now)s, %(now)s, 429)")],
+        undo=["DELETE FROM call_ledger"],
+    ),
     "removals_held": Cause(
         do=[
             account("connected"),

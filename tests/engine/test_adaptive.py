@@ -9,6 +9,7 @@ import pytest
 from headway.app.supplier_queue import supplier_queue
 from headway.core.catalog.listings import Wait
 from headway.core.timetable.market import initial_price
+from headway.core.timetable.next_call import Why, next_call
 from headway_lab.simulators.faults import FaultPlan, Interval
 
 HOUR = timedelta(hours=1)
@@ -18,7 +19,7 @@ SKUS = tuple(f"P{n}=K3" for n in range(30))
 
 @pytest.fixture
 def rig(make_rig: Any) -> Any:
-    return make_rig(policy="adaptive")
+    return make_rig(policy="adaptive", seat_value_s=0)
 
 
 def all_read(rig: Any, fetch: Any, calls: int) -> None:
@@ -41,6 +42,71 @@ def test_a_call_leaves_at_every_permit_though_nobody_is_due(rig: Any) -> None:
     rig.read(fetch, 4)
     assert rig.clock.now() - began < timedelta(minutes=2, seconds=20)
     assert rig.supplier.refusals == 0
+
+
+def test_a_small_catalog_leaves_most_calls_to_others(make_rig: Any) -> None:
+    rig = make_rig(policy="adaptive")
+    rig.add(*SKUS[:12])
+    fetch = rig.app.fetch("w1")
+    rig.drive(fetch, lambda: rig.clock.monotonic() > 3600)  # each part is placed and read once
+    calls, began = rig.price_calls(), rig.clock.monotonic()
+    rig.drive(fetch, lambda: rig.clock.monotonic() > began + 3 * 3600)
+    assert 20 <= rig.price_calls() - calls <= 45, "of 360 that the limit allows"
+
+    def next_reason() -> Why:
+        return next_call(supplier_queue(rig.app, rig.clock.now()), rig.clock.now()).why
+
+    rig.drive(fetch, lambda: next_reason() is Why.WORTH)
+    oldest = rig.one("SELECT min(last_successful_sync) FROM product_sync_schedule")
+    assert rig.clock.now() - oldest < timedelta(minutes=25)
+
+
+def test_an_urgent_part_does_not_wait_until_a_call_is_worth_it(make_rig: Any) -> None:
+    rig = make_rig(policy="adaptive")
+    rig.add(*SKUS[:12])
+    fetch = rig.app.fetch("w1")
+    rig.drive(fetch, lambda: rig.clock.monotonic() > 3600)
+    rig.make_due(SKUS[3], priority="manual")
+    began = rig.clock.now()
+    rig.read(fetch)
+    assert rig.clock.now() - began < timedelta(minutes=2)
+
+
+def refuse_calls(rig: Any, *skus: str) -> None:
+    rig.ask(
+        "INSERT INTO call_ledger (permit_id, limit_key, owner, cost, status, begun_at,"
+        " lease_until, http_status, skus) VALUES (gen_random_uuid(), %s, 'w', 1, 'sent', %s, %s,"
+        " 429, %s)",
+        rig.app.limit_key, rig.clock.now(), rig.clock.now(), list(skus),
+    )  # fmt: skip
+
+
+def test_a_refusal_that_nothing_explains_halves_the_share_until_six_hours_were_calm(
+    rig: Any,
+) -> None:
+    rig.add(*SKUS)
+    fetch = rig.app.fetch("w1")
+    rig.drive(fetch, lambda: rig.clock.monotonic() > 1200)
+    refuse_calls(rig, *SKUS[:10])
+    assert rig.app.markets.load((), rig.clock.now()).share == 1, "a part may be to blame"
+    all_read(rig, fetch, 8)
+    assert rig.app.markets.load((), rig.clock.now()).share == 0.5
+    began, calls = rig.clock.now(), rig.price_calls()
+    rig.drive(fetch, lambda: rig.clock.now() - began > HOUR)
+    assert 55 <= rig.price_calls() - calls <= 61
+    assert supplier_queue(rig.app, rig.clock.now()).pace == timedelta(minutes=1)
+    assert rig.app.markets.load((), began + 6 * HOUR).share == 1
+
+
+def test_room_for_others_never_costs_a_deadline(rig: Any) -> None:
+    rig.add(*SKUS)
+    all_read(rig, rig.app.fetch("w1"), 4)
+    for _ in range(3):
+        refuse_calls(rig)
+        rig.clock.sleep(3600)
+    assert rig.app.markets.load((), rig.clock.now()).share == 0.125
+    rig.ask("UPDATE market SET listings = 20000")
+    assert rig.app.markets.load((), rig.clock.now()).share > 0.8
 
 
 def test_the_next_permit_is_reserved_with_the_end_of_a_call_and_lapses_with_its_holder(
@@ -89,7 +155,7 @@ def test_a_waiting_worker_gets_the_pace_of_the_share(make_rig: Any) -> None:
 def test_several_workers_together_spend_no_more_than_their_share_of_the_budget(
     make_rig: Any,
 ) -> None:
-    rig = make_rig(policy="adaptive", budget_share=0.5)
+    rig = make_rig(policy="adaptive", budget_share=0.5, seat_value_s=0)
     rig.add(*SKUS)
     workers = [rig.app.fetch(f"w{n}") for n in range(3)]
     all_read(rig, workers[0], 1)
@@ -106,7 +172,7 @@ def test_several_workers_together_spend_no_more_than_their_share_of_the_budget(
 
 
 def test_a_clock_that_was_ahead_for_a_while_does_not_stop_the_line(make_rig: Any) -> None:
-    rig = make_rig(policy="adaptive", budget_share=0.5)
+    rig = make_rig(policy="adaptive", budget_share=0.5, seat_value_s=0)
     rig.add(*SKUS)
     fetch = rig.app.fetch("w1")
     all_read(rig, fetch, 1)

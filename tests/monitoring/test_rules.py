@@ -28,7 +28,7 @@ WELL = {
         for what in (
             "housekeeping", "paused", "refusals_in_a_row", "stuck", "shops_down", "tokens_ending",
             "quotas_spent", "unreadable", "removals_held",
-            "unknown_locations", "unpublished", "oversold",
+            "unknown_locations", "unpublished", "oversold", "shared_keys",
         )
     },
     'headway_listings{state="stale"}': 0.0,
@@ -61,6 +61,7 @@ WRONG = {
     "token_expiring": {TROUBLE.format(what="tokens_ending"): 1},
     "dead_jobs": {'headway_jobs{status="dead"}': 1},
     "unknown_location": {TROUBLE.format(what="unknown_locations"): 1},
+    "key_shared": {TROUBLE.format(what="shared_keys"): 1},
     "removals_held": {TROUBLE.format(what="removals_held"): 1},
     "unpublished": {TROUBLE.format(what="unpublished"): 1},
     "oversell": {TROUBLE.format(what="oversold"): 1},

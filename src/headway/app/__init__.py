@@ -20,6 +20,7 @@ from headway.app.rules import (
     at_pace,
     failure_rule,
     fetch_rule,
+    least_price,
     policy_at,
     push_rule,
     seats_per_min,
@@ -285,7 +286,13 @@ class App:
             rule=at_pace(self.rule, self.settings, pace),
             schedule=Schedule(pool, name, read_events=self.settings.read_events),
             ahead=Ahead(pool, name),
-            markets=Markets(pool, name, limit_key=limit_key, seats_per_min=rate),
+            markets=Markets(
+                pool,
+                name,
+                limit_key=limit_key,
+                seats_per_min=rate,
+                price_min=least_price(self.settings),
+            ),
             sign_in_early=role.sign_in_early,
             timetable=Timetable(pool, name),
         )
@@ -350,7 +357,10 @@ def build(
         listings=Listings(pool),
         sellers=Sellers(pool, seller_defaults(settings)),
         markets=Markets(
-            pool, limit_key=main_limit_key(settings), seats_per_min=seats_per_min(settings, pace)
+            pool,
+            limit_key=main_limit_key(settings),
+            seats_per_min=seats_per_min(settings, pace),
+            price_min=least_price(settings),
         ),
         timetable=Timetable(pool),
         freshness=FreshnessSamples(

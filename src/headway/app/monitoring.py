@@ -1,6 +1,6 @@
 """The measurements for alert rules, the check of each tick, and the notifications that follow."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -8,6 +8,7 @@ from headway.app import App
 from headway.app.providers import supplier_key, token_prefixes
 from headway.app.rules import MINUTE_S, seller_defaults
 from headway.config import Settings
+from headway.core.catalog.listings import MAIN, LimitKey, SupplierName
 from headway.core.dispatch import STOREFRONT
 from headway.core.limits.state import UNKNOWN
 from headway.core.monitoring.account_rules import TOKEN_NOTICE
@@ -18,6 +19,7 @@ from headway.core.monitoring.metrics import (
     AlertMetrics,
     ConnectionMetric,
     QuotaMetric,
+    SharedKeyMetric,
     TierMetric,
     TokenMetric,
     TroubleNames,
@@ -30,6 +32,7 @@ from headway.store.accounts.credentials import Credentials
 from headway.store.catalog.listing_counts import count_listings
 from headway.store.catalog.suppliers import Suppliers
 from headway.store.limits.quotas import Budget
+from headway.store.limits.refusals import RefusedCalls
 from headway.store.monitoring.alert_counters import MinuteCounters
 from headway.store.monitoring.alert_states import AlertStates
 from headway.store.monitoring.freshness import KEPT_SHARE, Freshness
@@ -87,6 +90,7 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
         unknown_locations=[
             location for location in troubles.locations if terms.is_unknown(location.name)
         ],
+        shared_keys=list(_shared_keys(app, limit_keys, now)),
         unpublished=troubles.unpublished,
         oversold=troubles.oversold,
         quotas=[_quota_metric(app, budget, now) for budget in app.account_queries.budgets(now)],
@@ -94,6 +98,24 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
         ticked_at=Housekeeping(app.pool).last_round(),
         failing_steps=Housekeeping(app.pool).failing(),
     )
+
+
+def _shared_keys(
+    app: App, limit_keys: Mapping[SupplierName, LimitKey], now: datetime
+) -> Iterator[SharedKeyMetric]:
+    """Yield the suppliers that refused calls within the limit, and what Headway spends there."""
+    suppliers = {app.limit_key: MAIN, **{key: name for name, key in limit_keys.items()}}
+    for refused in RefusedCalls(app.pool).unexplained(list(suppliers), now):
+        name = suppliers[refused.key]
+        queue = app.for_supplier(name)
+        share = queue.markets.load((), now).share if queue.policy.is_eager else None
+        yield SharedKeyMetric(
+            supplier=name,
+            count=refused.count,
+            since=refused.since,
+            last_at=refused.last_at,
+            share=share,
+        )
 
 
 def _quota_metric(app: App, budget: Budget, now: datetime) -> QuotaMetric:

@@ -61,15 +61,20 @@ def seats_per_min(settings: Settings, pace: SupplierPace) -> float:
     return pace.calls_per_min * settings.budget_share * pace.seats
 
 
+def least_price(settings: Settings) -> float:
+    """Return the minutes of staleness that a seat must save, or it is left unused."""
+    return settings.seat_value_s / MINUTE_S
+
+
 def at_pace(rule: FetchRule, settings: Settings, pace: SupplierPace) -> FetchRule:
     """Return the rule for a supplier with this pace; a list in memory lets no listing wait."""
     seat_rule = replace(rule.seat_rule, seats=pace.seats)
     if pace.is_list:
-        seat_rule = replace(seat_rule, slack=timedelta(0), is_eager=False)
-        return replace(rule, seat_rule=seat_rule, pace=timedelta(0), is_list=True)
+        seat_rule = replace(seat_rule, slack=timedelta(0), is_eager=False, pace=timedelta(0))
+        return replace(rule, seat_rule=seat_rule, is_list=True)
     calls_per_min = pace.calls_per_min * settings.budget_share
-    least_gap = timedelta(seconds=MINUTE_S / calls_per_min) if rule.pace else rule.pace
-    return replace(rule, seat_rule=seat_rule, pace=least_gap)
+    least_gap = timedelta(seconds=MINUTE_S / calls_per_min) if seat_rule.pace else seat_rule.pace
+    return replace(rule, seat_rule=replace(seat_rule, pace=least_gap))
 
 
 def policy_at(policy: Policy, pace: SupplierPace) -> Policy:
@@ -87,8 +92,8 @@ def fetch_rule(settings: Settings, policy: Policy) -> FetchRule:
             slack=policy.slack,
             patience=policy.patience,
             is_eager=policy.is_eager,
+            pace=timedelta(seconds=MINUTE_S / calls_per_min if is_paced else 0),
         ),
-        pace=timedelta(seconds=MINUTE_S / calls_per_min if is_paced else 0),
         lease=timedelta(seconds=2 * settings.boeing_timeout_s) + LEASE_MARGIN,
     )
 

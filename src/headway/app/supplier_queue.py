@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from statistics import fmean
 
 from headway.app import App
-from headway.app.rules import MINUTE_S, seats_per_min
+from headway.app.rules import MINUTE_S
 from headway.core.catalog.listings import Sku
 from headway.core.limits.state import LedgerCall
 from headway.core.limits.status import LimitStatus
@@ -15,7 +15,6 @@ from headway.core.timetable.outlook import Departures, Outlook, foresee
 from headway.engine.supplier_queue import current_rule, read_front
 from headway.store.limits.breakers import Breakers
 from headway.store.pool import Pool
-from headway.store.timetable.markets import Markets
 from headway.store.timetable.schedule import Schedule
 
 # A token's lifetime is known when it is issued; for the next one the usual lifetime is assumed.
@@ -43,7 +42,6 @@ def supplier_queue(
         policy=app.policy,
         schedule=app.schedule,
         markets=app.markets,
-        pace=app.rule.pace,
     )
     is_full = rule.retries_left == 0
     window = app.policy.retry_window(now, app.schedule.listed()) if is_full else None
@@ -52,7 +50,7 @@ def supplier_queue(
         breaker=app.breakers.load(app.limit_key),
         # The next permit may already be promised to the call that waits for it.
         permit_at=status.promised_at or status.next_free_at,
-        pace=max(timedelta(seconds=pace_s), app.rule.pace),
+        pace=max(timedelta(seconds=pace_s), rule.pace),
         paused_until=status.paused_until,
         pause_reason=status.reason,
         retries_from=None if window is None else window.closes_at,
@@ -86,12 +84,11 @@ def queue_ahead(app: App, now: datetime, skus: Collection[Sku]) -> SupplierQueue
 
 def _over(app: App, pool: Pool) -> App:
     """Return the same application whose supplier queue is read through this pool."""
-    rate = seats_per_min(app.settings, app.pace)
     return replace(
         app,
         schedule=Schedule(pool, app.supplier, read_events=app.settings.read_events),
         breakers=Breakers(pool),
-        markets=Markets(pool, app.supplier, limit_key=app.limit_key, seats_per_min=rate),
+        markets=app.markets.over(pool),
     )
 
 

@@ -96,6 +96,7 @@ def _throughput(settings: Settings, limit: float | None) -> Throughput:
         gap_s=settings.rate_gap_s,
         seats=settings.batch_size,
         budget_share=settings.budget_share,
+        seat_value_min=settings.seat_value_s / 60,
     )
     if limit is None:
         return usual

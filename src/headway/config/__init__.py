@@ -69,6 +69,13 @@ class Settings(DeploymentSettings):
     budget_share: float = _shared(
         "HEADWAY_BUDGET_SHARE", 1.0, "share of the permitted calls that adaptive spends", gt=0, le=1
     )
+    seat_value_s: float = _shared(
+        "HEADWAY_SEAT_VALUE",
+        0.1,
+        "seconds of staleness that reading a part must save, or adaptive leaves the call to others;"
+        " 0 spends every call",
+        ge=0,
+    )
     batch_size: int = _shared("SYNC_BATCH_SIZE", 10, "seats in one supplier call", ge=1, le=10)
     rate_limit: int = _shared(
         "SYNC_BOEING_RATE_LIMIT_TOKENS", 2, "supplier calls allowed in any minute", ge=1, le=1000

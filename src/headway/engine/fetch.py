@@ -47,13 +47,11 @@ NOTED_FOR = timedelta(hours=1)
 class FetchRule:
     """How long a worker waits, and how long its leases last.
 
-    `pace` is the least time between two calls of an eager policy that spends only a share of the
-    budget. `is_list` means that the supplier reads a whole list, due or not, and answers from it.
+    `is_list` means that the supplier reads a whole list, due or not, and answers from it.
     """
 
     seat_rule: SeatRule
     is_list: bool = False
-    pace: timedelta = timedelta(0)
     poll: timedelta = timedelta(seconds=15)
     lease: timedelta = timedelta(seconds=90)
     permit_wait_max: timedelta = timedelta(minutes=2)
@@ -95,6 +93,7 @@ class Fetch:
         self._permit: Permit | None = None
         self._wait: Wait | None = None
         self._last_call_was_empty = False
+        self._seat_rule = rule.seat_rule  # as it held when it was read last
         self._noted: dict[str, datetime] = {}
 
     def detach(self) -> Permit | None:
@@ -129,8 +128,8 @@ class Fetch:
     def _queue(self) -> Done | Wait:
         """Reserve a permit if a call should leave; otherwise return when to check again.
 
-        An eager policy wants every permit, so it reserves without reading the queue, unless the
-        last permit found no listing: everything may be paused.
+        An eager policy without spare seats wants every permit, so it reserves without reading the
+        queue, unless the last permit found no listing: everything may be paused.
         """
         now, priority = self._clock.now(), ORDINARY
         is_list_due = self._rule.is_list and self._supplier.auth_step() is AuthStep.LIST
@@ -147,7 +146,8 @@ class Fetch:
 
     @property
     def _wants_every_permit(self) -> bool:
-        return self._rule.seat_rule.is_eager and not self._rule.pace
+        rule = self._seat_rule
+        return rule.is_eager and not rule.pace and not rule.has_spare_seats
 
     def _reserve(
         self, priority: int, *, after: Permit | None = None, report: CallReport | None = None
@@ -219,16 +219,15 @@ class Fetch:
     def _read_front(self, now: datetime) -> tuple[list[Candidate], SeatRule]:
         """Return the front of the queue and the seat rule that holds now."""
         front = read_front(self._schedule, now, self._rule.seat_rule)
-        rule = current_rule(
+        self._seat_rule = current_rule(
             self._rule.seat_rule,
             front,
             now,
             policy=self._judge.policy,
             schedule=self._schedule,
             markets=self._markets,
-            pace=self._rule.pace,
         )
-        return front, rule
+        return front, self._seat_rule
 
     def _claim(self, now: datetime, breaker: Breaker) -> list[Listing]:
         """Choose and lease the listings for this call, if it still should leave."""

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from headway.core.catalog.listings import Candidate, Priority
 from headway.core.timetable.policies.policy import Policy
-from headway.core.timetable.seats import FRONT_PER_SEAT, SeatRule, fill_call, paced_until
+from headway.core.timetable.seats import FRONT_PER_SEAT, SeatRule, fill_call, rule_in
 from headway.engine.ports import MarketsPort, SchedulePort
 
 
@@ -49,11 +49,10 @@ def current_rule(
     policy: Policy,
     schedule: SchedulePort,
     markets: MarketsPort,
-    pace: timedelta,
 ) -> SeatRule:
-    """Return the seat rule with what holds now: the retry window's seats left, and the pace."""
-    if pace:
-        rule = replace(rule, paced_until=paced_until(markets.load((), now).updated_at, pace, now))
+    """Return the seat rule with what holds now: the market's, and the retry window's seats left."""
+    if rule.is_eager:
+        rule = rule_in(markets.load((), now), rule, now)
     if not any(
         candidate.priority is Priority.RETRY and candidate.next_sync_at <= now
         for candidate in front

@@ -113,6 +113,20 @@ class LocationMetric:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SharedKeyMetric:
+    """A supplier that refused calls though Headway kept its limit.
+
+    `share` is what Headway spends of the limit; None if its policy does not slow down.
+    """
+
+    supplier: SupplierName
+    count: int
+    since: datetime
+    last_at: datetime
+    share: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VisibilityMetric:
     """Parts of a shop that customers do not see where they should, and the first reason."""
 
@@ -190,6 +204,7 @@ class AlertMetrics:
     dead_jobs: int = 0
     held_removals: Sequence[RemovalMetric] = ()
     unknown_locations: Sequence[LocationMetric] = ()
+    shared_keys: Sequence[SharedKeyMetric] = ()
     unpublished: Sequence[VisibilityMetric] = ()
     oversold: Sequence[OversellMetric] = ()
     quotas: Sequence[QuotaMetric] = ()

@@ -204,6 +204,30 @@ def unknown_location(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
 
 
 @alert_rule(
+    "A supplier refuses calls though Headway keeps its limit: something else uses the credential.",
+    Severity.WARNING,
+    link="/limits",
+    fires_after=timedelta(0),
+    measures={"shared_keys": lambda metrics: len(metrics.shared_keys)},
+)
+def key_shared(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
+    """Yield every supplier that refused calls of the last day that no call of ours explains."""
+    for key in metrics.shared_keys:
+        of = "The supplier" if key.supplier == MAIN else f"The supplier {key.supplier}"
+        spends = "" if key.share is None else f" Headway now spends {key.share:.0%} of the limit."
+        yield Finding(
+            subject=key.supplier,
+            since=key.since,
+            count=key.count,
+            sentence=(
+                f"{of} refused {counted(key.count, 'call')} within the limit, the last at"
+                f" {format_time(key.last_at, metrics.now)}: another program or another Headway uses"
+                f" the same credential, or the limit is lower than set.{spends}"
+            ),
+        )
+
+
+@alert_rule(
     "Parts or jobs are in hand though their lease ended: nobody rescues them.",
     Severity.CRITICAL,
     threshold=10,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from headway.core.timetable.deadline import DEADLINE_MIN, RELIABLE
+from headway.core.timetable.market import look_after_min
 from headway.core.timetable.optimum import (
     DAY_MIN,
     optimal_intervals,
@@ -42,7 +43,10 @@ FACTORS = (1, 2, 5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """A supplier's limit as the limiter keeps it, and the share of it that `adaptive` may spend."""
+    """A supplier's limit as the limiter keeps it, and the share of it that `adaptive` may spend.
+
+    `seat_value_min` is the staleness that a seat must save, or `adaptive` leaves it unused.
+    """
 
     calls_per_min: float = 2.0
     gap_s: float = 30.0
@@ -50,6 +54,7 @@ class Throughput:
     seats: int = 10
     response_s: float = 1.0
     budget_share: float = 1.0
+    seat_value_min: float = 0.0
 
     @property
     def calls_per_day(self) -> float:
@@ -276,7 +281,8 @@ def expect_once_a_day(policy: Policy, products: int, throughput: Throughput) -> 
 
 def expect_adaptive(products: int, throughput: Throughput) -> Expected:
     """Return the expected result of `adaptive`: all calls of its share, where they save most."""
-    calls, seats_per_min = throughput.adaptive_calls_per_day, throughput.adaptive_seats_per_min
+    seats_per_min = min(throughput.adaptive_seats_per_min, _worthy_seats(products, throughput))
+    calls = seats_per_min * DAY_MIN / throughput.seats
     has_reserve = products <= guard_ceiling(seats_per_min)
     cap_min = DEADLINE_MIN if has_reserve else DAY_MIN
     rates = population()
@@ -293,6 +299,17 @@ def expect_adaptive(products: int, throughput: Throughput) -> Expected:
         age_worst_h=max(intervals_min) / 60,
         stale_min_per_day=min(best * LEARNING, _stale(products / seats_per_min)),
     )
+
+
+def _worthy_seats(products: int, throughput: Throughput) -> float:
+    """Return how many seats a minute save what a seat must save, or more."""
+    if not throughput.seat_value_min:
+        return math.inf
+    rates = population()
+    seats_each = sum(
+        1 / look_after_min(rate, throughput.seat_value_min, most_min=DEADLINE_MIN) for rate in rates
+    )
+    return products * seats_each / len(rates)
 
 
 def guard_ceiling(seats_per_min: float) -> int:

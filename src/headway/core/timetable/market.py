@@ -21,6 +21,12 @@ LOST_MAX = 1 - 1e-12
 # A price step covers this much time at most: after an outage the lag in between is unknown.
 STEP_MIN_MAX = 5.0
 PRICE_MIN, PRICE_MAX = 1e-9, 1e7
+# A price is stored as its logarithm, so the least price is met only about.
+ROUNDED = 1.000001
+# How late a call may leave because the limit made it wait behind another one.
+PERMIT_LAG_MIN = 2.0
+# Of the seats that a round within the deadline takes: some go to retries and new listings.
+NEEDED_FACTOR = 1.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,17 +34,22 @@ class Market:
     """What is known of the whole catalog, as one call finds it.
 
     `price` is the current price of a seat in minutes of expected staleness; None before the first
-    call, when it follows from the prior. `families` holds those of the listings in the call.
+    call, when it follows from the prior. Below `price_min` a seat is left unused. `share` is the
+    share of the limit that `shared_limit` leaves to Headway; `seats_per_min` is what comes of it.
+    `families` holds those of the listings in the call; `called_at` is the last call of any kind.
     """
 
     listings: int
     seats_per_min: float
     price: float | None = None
+    price_min: float = PRICE_MIN
+    share: float = 1.0
     prior: Prior = field(default_factory=Prior)
     recency: Recency = field(default_factory=Recency)
     families: Mapping[str, Family] = field(default_factory=dict)
     fitted_at: datetime | None = None
     updated_at: datetime | None = None
+    called_at: datetime | None = None
 
     @property
     def round_min(self) -> float:
@@ -48,20 +59,33 @@ class Market:
     @property
     def going_price(self) -> float:
         """The price of a seat, from the prior if there is no other."""
-        if self.price is not None:
-            return self.price
-        return initial_price(self.listings, self.seats_per_min, self.prior)
+        price = self.price
+        if price is None:
+            price = initial_price(self.listings, self.seats_per_min, self.prior)
+        return max(self.price_min, price)
+
+    @property
+    def has_spare_seats(self) -> bool:
+        """True if a seat more is not worth a call: calls wait until a listing is due."""
+        return self.going_price <= self.price_min * ROUNDED
 
     def price_step(self, lesson: "Lesson", now: datetime) -> float:
-        """Return what a call adds to the logarithm of the price."""
+        """Return what a call adds to the logarithm of the price.
+
+        Where seats are spare, a call that waited for its permit is no sign that they are not.
+        """
         if lesson.lag_min is None or self.updated_at is None:
+            return 0.0
+        if self.has_spare_seats and 0 < lesson.lag_min <= PERMIT_LAG_MIN:
             return 0.0
         log_price, minutes = (
             math.log(self.going_price),
             (now - self.updated_at).total_seconds() / 60,
         )
         size = (self.listings, self.seats_per_min)
-        return price_after(log_price, lesson.lag_min, minutes, *size) - log_price
+        after = price_after(log_price, lesson.lag_min, minutes, *size)
+        stored = log_price if self.price is None else math.log(self.price)
+        return max(math.log(self.price_min), after) - stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +116,12 @@ class Lesson:
     families: Sequence[Family] = ()
     sweeps: Sequence[Sweep] = ()
     spares: Sequence[str] = ()
+
+
+def lawful_share(share: float, listings: int, seats_per_min: float) -> float:
+    """Return at least the share of the seats that reading every listing once a day needs."""
+    needed = NEEDED_FACTOR * listings / (seats_per_min * DEADLINE_MIN)
+    return min(1.0, max(share, needed))
 
 
 def worth(rate_per_day: float, age_min: float, weight: float = 1.0) -> float:

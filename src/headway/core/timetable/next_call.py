@@ -27,6 +27,7 @@ class Why(StrEnum):
     PACE = "pace"
     SEATS = "seats"
     SLACK = "slack"
+    WORTH = "worth"
     NOW = "now"
 
 
@@ -39,6 +40,7 @@ REASONS = {
     Why.PACE: "calls are spaced to spend only the budget share of the settings",
     Why.SEATS: "waiting for the last seat to come due",
     Why.SLACK: "waiting for more parts to come due; spare seats are filled when the call is sent",
+    Why.WORTH: "no part is worth a call before then, so the limit is left to others",
     Why.NOW: "sending now",
 }
 
@@ -159,6 +161,8 @@ def _why_planned(front: Sequence[Candidate], planned_at: datetime, rule: SeatRul
         return Why.NOW
     if planned_at == rule.paced_until:
         return Why.PACE
+    if rule.has_spare_seats:
+        return Why.WORTH
     due = {candidate.sku for candidate in front if candidate.next_sync_at <= planned_at}
     return Why.SEATS if len(due) >= rule.seats else Why.SLACK
 

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from headway.core.catalog.listings import Candidate, Priority, Sku
+from headway.core.timetable.market import Market
 
 URGENT = (Priority.MANUAL, Priority.ONBOARDING)
 # Candidates to read for each seat: some of them share a SKU.
@@ -17,9 +18,10 @@ class SeatRule:
     """What a call may carry, and how long the first listing due may wait for a full call.
 
     Under an eager rule no listing waits. `patience` is how much longer than its slack a due listing
-    lets urgent priorities go first. Two fields hold for one instant only: `retries_left` is what
-    the retry window has left, if there is one, and `paced_until` is when the budget share allows
-    the next call that is not urgent.
+    lets urgent priorities go first. `pace` is the least time between two calls that are not urgent.
+    Three fields hold for one instant only: `retries_left` is what the retry window has left, if
+    there is one, `paced_until` is when the pace allows the next call, and `has_spare_seats` means
+    that an eager rule has nothing to read that is worth a call before it is due.
     """
 
     seats: int
@@ -28,8 +30,10 @@ class SeatRule:
     urgent_seats: int = 2
     is_eager: bool = False
     patience: timedelta = timedelta(0)
+    pace: timedelta = timedelta(0)
     retries_left: int | None = None
     paced_until: datetime | None = None
+    has_spare_seats: bool = False
 
 
 def suspects_max(suspicion: int, seats: int) -> int:
@@ -59,8 +63,8 @@ def departure(front: Sequence[Candidate], now: datetime, rule: SeatRule) -> date
     """Return when the next call should leave; None when there is no listing for it.
 
     At once with an urgent priority or with every seat due; otherwise when the first due listing has
-    used up its slack, or the last seat becomes due, whichever comes first. The pace of a budget
-    share delays all but urgent calls.
+    used up its slack, or the last seat becomes due, whichever comes first. An eager rule without
+    spare seats waits for none of this. The pace delays all but urgent calls.
     """
     if any(candidate.priority in URGENT for candidate in front):
         return now
@@ -70,7 +74,8 @@ def departure(front: Sequence[Candidate], now: datetime, rule: SeatRule) -> date
         for candidate in front
         if candidate.priority is not Priority.RETRY or rule.retries_left != 0
     ]
-    if rule.is_eager and any(candidate.priority is Priority.SCHEDULED for candidate in front):
+    is_eager = rule.is_eager and not rule.has_spare_seats
+    if is_eager and any(candidate.priority is Priority.SCHEDULED for candidate in front):
         return earliest
     due: dict[Sku, datetime] = {}
     for candidate in sorted(front, key=_due_at):
@@ -84,12 +89,19 @@ def departure(front: Sequence[Candidate], now: datetime, rule: SeatRule) -> date
     return max(earliest, leave_at)
 
 
-def paced_until(last_call_at: datetime | None, pace: timedelta, now: datetime) -> datetime | None:
-    """Return when the budget share allows the next call; None if it may leave now."""
+def rule_in(market: Market, rule: SeatRule, now: datetime) -> SeatRule:
+    """Return an eager rule as it holds in this market: its pace, and whether seats are spare."""
+    pace, last_call_at = rule.pace, market.called_at
+    if market.share < 1:
+        pace = max(pace, timedelta(minutes=rule.seats / market.seats_per_min))
     # A last call in the future comes from a clock that was ahead; it must not stop the queue.
-    if last_call_at is None or last_call_at > now:
-        return None
-    return last_call_at + pace
+    is_paced = pace and last_call_at is not None and last_call_at <= now
+    return replace(
+        rule,
+        pace=pace,
+        paced_until=last_call_at + pace if is_paced and last_call_at else None,
+        has_spare_seats=market.has_spare_seats,
+    )
 
 
 def fill_call(

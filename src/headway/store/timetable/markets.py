@@ -10,9 +10,11 @@ from datetime import datetime
 from typing import Any
 
 from headway.core.catalog.listings import MAIN, Sku, SupplierName
+from headway.core.limits.shared_key import REMEMBERED, learned_share
 from headway.core.timetable.families import Family
-from headway.core.timetable.market import Lesson, Market
+from headway.core.timetable.market import PRICE_MIN, Lesson, Market, lawful_share
 from headway.core.timetable.rates import RATES, Prior, Recency
+from headway.store.limits.refusals import UNEXPLAINED
 from headway.store.pool import Pool
 from headway.store.queries import Queries
 
@@ -24,10 +26,14 @@ OURS = """(
   UNION ALL
   SELECT * FROM product_sync_schedule WHERE supplier = %(supplier)s AND is_active
     AND NOT is_paused AND sync_status = 'syncing') AS ours"""
-LOAD = """
+LOAD = f"""
 SELECT listings, exp(log_price), prior, hits, hits_expected, fitted_at, updated_at,
   (SELECT jsonb_object_agg(name, state) FROM family
-   WHERE limit_key = %(limit_key)s AND name = ANY(%(names)s))
+   WHERE limit_key = %(limit_key)s AND name = ANY(%(names)s)),
+  array(SELECT begun_at FROM ({UNEXPLAINED}) AS refused),
+  (SELECT coalesce(arrived_by, begun_at) FROM call_ledger
+   WHERE limit_key = %(limit_key)s AND purpose = 'fetch' AND status IN ('sent', 'lost')
+   ORDER BY begun_at DESC LIMIT 1)
 FROM market WHERE limit_key = %(limit_key)s
 """
 # A price steps slowly where a round takes long, so one that belongs to a catalog of another size
@@ -134,24 +140,46 @@ class Markets(Queries):
     """The rows of `market` and `family` of one supplier, and the due times they change."""
 
     def __init__(
-        self, pool: Pool, supplier: SupplierName = MAIN, *, limit_key: str, seats_per_min: float
+        self,
+        pool: Pool,
+        supplier: SupplierName = MAIN,
+        *,
+        limit_key: str,
+        seats_per_min: float,
+        price_min: float = PRICE_MIN,
     ) -> None:
         super().__init__(pool)
+        self._limit_key, self._supplier = limit_key, supplier
         self._key = {"limit_key": limit_key, "supplier": supplier}
         self._seats_per_min = seats_per_min
+        self._price_min = max(PRICE_MIN, price_min)
+
+    def over(self, pool: Pool) -> "Markets":
+        """Return the same over another pool."""
+        return Markets(
+            pool,
+            self._supplier,
+            limit_key=self._limit_key,
+            seats_per_min=self._seats_per_min,
+            price_min=self._price_min,
+        )
 
     def load(self, families: Collection[str], now: datetime) -> Market:
         """Return the market, with the state of these families."""
-        row = self._load(families)
+        row = self._load(families, now)
         if row is None:
             self.count(now)
-            row = self._load(families)
+            row = self._load(families, now)
         assert row is not None, "it was just counted"
-        listings, price, prior, hits, expected, fitted_at, updated_at, states = row
+        listings, price, prior, hits, expected, fitted_at, updated_at, *lately = row
+        states, refused_at, called_at = lately
+        share = lawful_share(learned_share(refused_at, now), listings, self._seats_per_min)
         return Market(
             listings=listings,
-            seats_per_min=self._seats_per_min,
+            seats_per_min=self._seats_per_min * share,
             price=price,
+            price_min=self._price_min,
+            share=share,
             # Shares of another version, for other rates, are ignored.
             prior=Prior(shares=tuple(prior) if len(prior) == RATES else ()),
             recency=Recency(hits=tuple(hits), hits_expected=tuple(expected)),
@@ -160,6 +188,7 @@ class Markets(Queries):
             },
             fitted_at=fitted_at,
             updated_at=updated_at,
+            called_at=called_at,
         )
 
     def count(self, now: datetime) -> None:
@@ -216,8 +245,8 @@ class Markets(Queries):
         """Put this many of the listings read longest ago first; return the SKUs that moved."""
         return self._skus(HURRY, {"count": count, "now": now})
 
-    def _load(self, families: Collection[str]) -> tuple[Any, ...] | None:
-        values = {**self._key, "names": list(families)}
+    def _load(self, families: Collection[str], now: datetime) -> tuple[Any, ...] | None:
+        values = {**self._key, "names": list(families), "since": now - REMEMBERED}
         return self._first(LOAD, values)
 
     def _execute(self, statement: str, values: Mapping[str, Any]) -> None:
