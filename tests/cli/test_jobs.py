@@ -58,7 +58,7 @@ def test_jobs_of_a_seller_and_of_a_status(on_database: Headway, lane: Lane) -> N
     lane.connect()
     dead = kill(lane)
     own_jobs = on_database("jobs", "--seller", "fern", "--json").object()["jobs"]
-    assert {job["user_id"] for job in own_jobs} == {"fern"}
+    assert {job["seller"] for job in own_jobs} == {"fern"}
     stopped = on_database("jobs", "--status", "dead", "--json").object()["jobs"]
     assert [job["id"] for job in stopped] == [dead]
     assert "headway revive" in on_database("jobs", "--status", "dead").out

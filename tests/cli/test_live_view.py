@@ -30,7 +30,7 @@ NOTHING = Written(count=0, p50_s=None, p95_s=None, is_partial=False)
 
 def change(sku: str, kind: str = "changed", note: str = "", **facts: object) -> ObservedChange:
     return ObservedChange(
-        at=NOW, user_id=SellerId("acme"), sku=Sku(sku), kind=kind, note=note, **facts
+        at=NOW, seller=SellerId("acme"), sku=Sku(sku), kind=kind, note=note, **facts
     )  # type: ignore[arg-type]  # the fields differ
 
 
@@ -78,7 +78,7 @@ def overview(**changed: object) -> Overview:
         "oldest_read_at": NOW, "ages_h": (), "breaker": Breaker(),
         "gate": PermitStatus(free_at=NOW),
         "changes": CHANGES, "storefront": storefront(), "calls": (), "trouble": (),
-        "calls_per_hour": (),
+        "calls_per_hour": (), "currency": "USD",
     }  # fmt: skip
     return Overview(**(values | changed))  # type: ignore[arg-type]
 

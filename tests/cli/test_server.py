@@ -63,7 +63,7 @@ def test_a_seller_reaches_only_its_own_data(both: LocalAndRemote) -> None:
         return both.remote(*command, HEADWAY_API_KEY=key)
 
     assert [change["sku"] for change in run("hold", "--json").object()["held"]] == [BEST_ONLY]
-    assert {part["user_id"] for part in run("parts", "--json").object()["parts"]} == {BEST}
+    assert {part["seller"] for part in run("parts", "--json").object()["parts"]} == {BEST}
     assert run("explain", SHARED, "--json").object()["listings"][0]["seller"] == BEST
     assert "no listing has the part number" in run("approve", HELD).error(2)
     assert "this key belongs to best" in run("hold", "--seller", ACME).error(2)

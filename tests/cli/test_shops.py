@@ -277,7 +277,7 @@ def test_an_invalid_connection_is_refused_and_stores_no_token(
     assert SECRET not in error
     with pool.connection() as connection:
         assert connection.execute("SELECT name FROM credential").fetchall() == []
-    assert [ConnectedShop.user_id for ConnectedShop in ConnectedShops(pool).list()] == ["zenith"]
+    assert [ConnectedShop.seller for ConnectedShop in ConnectedShops(pool).list()] == ["zenith"]
 
 
 def test_disconnect_stores_the_reason_and_deletes_the_tokens(

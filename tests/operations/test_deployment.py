@@ -24,8 +24,8 @@ def test_a_sellers_status_shows_nothing_of_other_sellers(sample: SampleDeploymen
     assert [change.sku for change in own_status.storefront.held] == [HELD]
     assert [part.sku for part in own_status.storefront.failing] == ["P-3"]
     assert [part.sku for part in own_status.trouble] == [PARKED]
-    assert {account.user_id for account in own_status.accounts.accounts} == {ACME}
-    assert {job.user_id for job in own_status.accounts.queue} == {ACME}
+    assert {account.seller for account in own_status.accounts.accounts} == {ACME}
+    assert {job.seller for job in own_status.accounts.queue} == {ACME}
     assert (own_status.calls, own_status.calls_per_hour, own_status.accounts.budgets) == (
         (),
         (),
@@ -44,14 +44,14 @@ def test_a_seller_sees_of_other_sellers_seats_only_the_priority(
     full_call, own_call = status(sample.operator).next_call, status(sample.seller(ACME)).next_call
     assert (own_call.leaves_at, own_call.why) == (full_call.leaves_at, full_call.why)
     assert [seat.priority for seat in own_call.seats] == [seat.priority for seat in full_call.seats]
-    foreign_seats = [seat for seat in own_call.seats if seat.user_id is None]
+    foreign_seats = [seat for seat in own_call.seats if seat.seller is None]
     assert [(seat.sku, seat.priority, seat.due_at) for seat in foreign_seats] == [
         (None, "manual", None)
     ]
     # A part that both sellers list takes one seat, and each seller sees it.
     for seller in (ACME, BEST):
         seats = status(sample.seller(seller)).next_call.seats
-        assert (SHARED, seller) in {(seat.sku, seat.user_id) for seat in seats}
+        assert (SHARED, seller) in {(seat.sku, seat.seller) for seat in seats}
 
 
 def test_a_seller_sees_only_the_sellers_own_alerts(sample: SampleDeployment) -> None:

@@ -12,7 +12,7 @@ from headway.providers.shopify.access_scopes import SCOPES
 
 def test_every_job_operation_reaches_only_the_sellers_own_jobs(sample: SampleDeployment) -> None:
     own, operator = sample.seller(ACME), sample.operator
-    assert {job.user_id for job in jobs(own, limit=500).jobs} == {ACME}
+    assert {job.seller for job in jobs(own, limit=500).jobs} == {ACME}
     with pytest.raises(ForbiddenError, match="belongs to acme"):
         jobs(own, seller=BEST, limit=500)
     (other, *_) = jobs(operator, seller=BEST, limit=500).jobs
@@ -62,7 +62,7 @@ def test_an_account_names_the_scopes_that_its_shop_has_not_granted(
 
 
 def test_a_seller_lists_only_its_own_accounts(sample: SampleDeployment) -> None:
-    assert {account.user_id for account in accounts(sample.seller(ACME)).accounts} == {ACME}
-    assert {account.user_id for account in accounts(sample.operator).accounts} == {ACME, BEST}
+    assert {account.seller for account in accounts(sample.seller(ACME)).accounts} == {ACME}
+    assert {account.seller for account in accounts(sample.operator).accounts} == {ACME, BEST}
     with pytest.raises(ForbiddenError, match="belongs to acme"):
         accounts(sample.seller(ACME), seller=BEST)

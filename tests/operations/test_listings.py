@@ -48,7 +48,7 @@ def test_a_part_of_several_sellers_needs_the_sellers_name(sample: SampleDeployme
     with pytest.raises(InvalidError, match="listed by acme, best"):
         reject(sample.operator, Decision(skus=[SHARED]))
     (result,) = reject(sample.operator, Decision(skus=[SHARED], seller=BEST)).listings
-    assert (result.user_id, result.is_done) == (BEST, False)
+    assert (result.seller, result.is_done) == (BEST, False)
 
 
 @pytest.mark.parametrize("sku", ODD_SKUS)

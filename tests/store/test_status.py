@@ -84,6 +84,7 @@ def look(pool: ConnectionPool, now: datetime, gate: PermitStatus | None = None) 
         minute_limit=2,
         resource_of=lambda shop: Resource(key=shop, rules=(Bucket(capacity=9, rate_per_s=1),)),
         accounts=lambda _pool: AccountsStatus(),
+        currency="USD",
     )
 
 

@@ -72,21 +72,21 @@ def test_accounts_are_listed_with_their_sellers_quotas(api: httpx.Client, lane: 
     lane.connect()
     page = read(AccountPage, api.get("/api/accounts"))
     assert len(page.accounts) == 9
-    assert {(seller.user_id, seller.orders_max) for seller in page.sellers} == {
+    assert {(seller.seller, seller.orders_max) for seller in page.sellers} == {
         ("prime", 5000),
         ("grove", 1500),
         ("fern", 50),
     }
     response = api.get("/api/accounts", params={"seller": "fern", "platform": "etsy"})
     (one,) = read(AccountPage, response).accounts
-    assert (one.user_id, one.platform, one.tier) == ("fern", "etsy", "free")
+    assert (one.seller, one.platform, one.tier) == ("fern", "etsy", "free")
 
 
 def test_jobs_are_listed_in_their_order_with_reasons(api: httpx.Client, lane: Lane) -> None:
     lane.connect()
     jobs = jobs_at(api, "/api/jobs", limit=5)
     assert [job.place for job in jobs] == [1, 2, 3, 4, 5]
-    assert {job.user_id for job in jobs} == {"prime"}
+    assert {job.seller for job in jobs} == {"prime"}
     assert all(job.reason for job in jobs)
     assert {job.platform for job in jobs_at(api, "/api/jobs", platform="etsy")} == {"etsy"}
 

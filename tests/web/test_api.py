@@ -177,7 +177,7 @@ def test_without_a_body_everything_is_paused_and_resumed(
 
 def test_a_job_is_addressed_by_its_name(operator: ApiClient, seller: ApiClient) -> None:
     one = ok(operator.get("/api/jobs/best/etsy/orders"))
-    assert (one["name"], one["user_id"]) == ("best/etsy/orders", BEST)
+    assert (one["name"], one["seller"]) == ("best/etsy/orders", BEST)
     assert ok(operator.post("/api/jobs/best/etsy/orders/run"))["place"] is not None
     assert "not dead" in refused(operator.post("/api/jobs/best/etsy/orders/revive"), 409)
     assert "no such job" in refused(seller.get("/api/jobs/best/etsy/orders"), 404)

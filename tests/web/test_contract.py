@@ -144,5 +144,5 @@ def test_the_reference_page_matches_the_document() -> None:
 def test_every_error_is_documented_as_a_problem(site: FastAPI) -> None:
     for operation in operations(site.openapi()):
         for status, reply in operation["responses"].items():
-            if int(status) >= 400 and operation["operationId"] != "readyz_readyz_get":
+            if int(status) >= 400 and operation["operationId"] != "get_readiness":
                 assert list(reply["content"]) == ["application/problem+json"], operation

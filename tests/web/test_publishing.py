@@ -184,7 +184,7 @@ def test_the_document_describes_the_responses(api: httpx.Client) -> None:
     assert set(post["responses"]) >= {"202", "401", "403", "409", "422", "503"}
     for status in ("409", "422", "503"):
         schema = post["responses"][status]["content"]["application/problem+json"]["schema"]
-        assert schema["$ref"].endswith("/ProblemShape")
+        assert schema["$ref"].endswith("/Problem")
     get = document["paths"][f"{PATH}/{{batch_id}}"]["get"]
     assert {"200", "404", "503"} <= set(get["responses"])
     for example in document["components"]["schemas"]["PublishBody"]["examples"]:

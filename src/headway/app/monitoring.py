@@ -165,9 +165,9 @@ def _names(overview: Overview) -> TroubleNames:
     """Return the first few of what is in trouble, as the overview lists it."""
     trouble = overview.trouble
     return TroubleNames(
-        parked=[f"{row.sku} of {row.user_id}" for row in trouble if row.is_parked],
-        failing=[f"{row.sku} of {row.user_id}" for row in trouble if not row.is_parked],
-        refused=[f"{row.sku} of {row.user_id}" for row in overview.storefront.failing],
+        parked=[f"{row.sku} of {row.seller}" for row in trouble if row.is_parked],
+        failing=[f"{row.sku} of {row.seller}" for row in trouble if not row.is_parked],
+        refused=[f"{row.sku} of {row.seller}" for row in overview.storefront.failing],
         dead_jobs=[job.name for job in overview.accounts.dead],
     )
 
@@ -176,7 +176,7 @@ def _connections(overview: Overview) -> list[ConnectionMetric]:
     """Return the disconnected accounts, and the shops that do not answer."""
     disconnected = [
         ConnectionMetric(
-            seller=account.user_id,
+            seller=account.seller,
             name=f"{account.platform} {account.shop}",
             is_connected=False,
             trouble=account.trouble,
@@ -186,7 +186,7 @@ def _connections(overview: Overview) -> list[ConnectionMetric]:
     ]
     down = [
         ConnectionMetric(
-            seller=shop.user_id,
+            seller=shop.seller,
             name=f"{STOREFRONT} {shop.shop}",
             is_connected=True,
             trouble=shop.trouble,

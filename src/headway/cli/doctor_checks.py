@@ -83,7 +83,7 @@ def examine_providers(app: App) -> Iterator[DoctorCheck]:
 
 
 def _examine(app: App, account: ConnectedShop) -> Iterator[DoctorCheck]:
-    connect = f"run: headway connect {account.shop} --seller {account.user_id}"
+    connect = f"run: headway connect {account.shop} --seller {account.seller}"
     if account.status != "connected":
         finding = f"disconnected ({account.reason}), so nothing is written there; {connect}"
         yield DoctorCheck(subject=account.shop, verdict=WARN, finding=finding)

@@ -89,7 +89,7 @@ def hold(
         rows = [
             (
                 change.sku,
-                change.user_id,
+                change.seller,
                 _difference(change.old, change.new if change.can_approve else None),
                 change.reason if change.can_approve else f"{change.reason}; cannot be approved",
                 format_time(change.held_at, now),
@@ -316,7 +316,7 @@ def _report(rulings: Sequence[Ruling], *, as_json: bool, is_trial: bool = False)
         emit({"listings": rulings, "done": len(rulings) - left, "left": left})
     else:
         rows = [
-            (ruling.sku, ruling.user_id, _difference(ruling.old, ruling.new), ruling.message)
+            (ruling.sku, ruling.seller, _difference(ruling.old, ruling.new), ruling.message)
             for ruling in rulings[:ROWS_SHOWN_MAX]
         ]
         table(("part", "seller", "price", "result"), rows, empty="there is nothing to do")

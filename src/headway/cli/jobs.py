@@ -233,7 +233,7 @@ def _print_curve(budget: Budget) -> None:
 def _print_sellers(sellers: Sequence[SellerView], now: datetime) -> None:
     rows = [
         (
-            seller.user_id,
+            seller.seller,
             seller.tier,
             f"{seller.orders:,} of {seller.orders_max:,}",
             format_time(seller.resets_at, now),

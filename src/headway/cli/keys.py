@@ -186,7 +186,7 @@ def _as_dict(key: ApiKey) -> dict[str, object]:
         "name": key.name,
         "prefix": key.prefix,
         "role": key.role,
-        "seller": key.user_id,
+        "seller": key.seller,
         "created_at": key.created_at,
         "expires_at": key.expires_at,
         "last_used_at": key.last_used_at,
@@ -195,7 +195,7 @@ def _as_dict(key: ApiKey) -> dict[str, object]:
 
 
 def _role(key: ApiKey) -> str:
-    return key.role if key.user_id is None else f"{key.role} of {key.user_id}"
+    return key.role if key.seller is None else f"{key.role} of {key.seller}"
 
 
 def _life(key: ApiKey) -> str:

@@ -107,12 +107,12 @@ def history(
         changes = client.call(
             event_history.history, part, seller=user_id, kind=kinds, limit=LIMIT_MAX
         ).items
-        sellers = sorted({event.user_id for event in changes})
+        sellers = sorted({event.seller for event in changes})
         prices = {
             name: price_points(
                 (event.at, event.kind, event.new)
                 for event in reversed(changes)
-                if event.user_id == name
+                if event.seller == name
             )
             for name in sellers
         }
@@ -142,7 +142,7 @@ def _print_parts(products: Sequence[ProductView], now: datetime) -> None:
     rows = [
         (
             product.sku,
-            product.user_id,
+            product.seller,
             product.state,
             product.title,
             "" if product.supplier_price is None else money(product.supplier_price),
@@ -167,7 +167,7 @@ def _print_events(events: Sequence[HistoryEvent], now: datetime) -> None:
     rows = [
         (
             format_time(event.at, now),
-            event.user_id,
+            event.seller,
             event.kind.replace("_", " "),
             _difference(own_values(event.kind, event.old), own_values(event.kind, event.new)),
             event.actor,

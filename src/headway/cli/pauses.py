@@ -169,7 +169,7 @@ def trigger(
         if as_json:
             emit(ruled)
         else:
-            rows = [(ruling.sku, ruling.user_id, ruling.message) for ruling in ruled.listings]
+            rows = [(ruling.sku, ruling.seller, ruling.message) for ruling in ruled.listings]
             table(("part", "seller", "result"), rows)
 
 

@@ -70,7 +70,7 @@ class RemoteClient:
             row = json.loads(line)
             if row["kind"] == STOPPED:
                 raise StoreError(row["error"])
-            yield self._read(HistoryEvent, row | {"user_id": row["seller"]})
+            yield self._read(HistoryEvent, row)
 
     def _last(self) -> ApiReply:
         if self._api.last is None:

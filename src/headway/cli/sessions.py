@@ -85,7 +85,7 @@ def _show(sessions: Sequence[BrowserSession], *, empty: str = "", as_json: bool)
         (
             session.id,
             session.name,
-            session.role if session.user_id is None else f"{session.role} of {session.user_id}",
+            session.role if session.seller is None else f"{session.role} of {session.seller}",
             "a link" if session.prefix is None else f"key {session.prefix}",
             session.address,
             *(f"{at:%Y-%m-%d %H:%M}" for at in (session.created_at, session.last_seen_at)),
@@ -100,7 +100,4 @@ def _show(sessions: Sequence[BrowserSession], *, empty: str = "", as_json: bool)
 def _as_dict(session: BrowserSession) -> dict[str, object]:
     from headway.store.access.sessions import BrowserSession
 
-    return {
-        ("seller" if name == "user_id" else name): getattr(session, name)
-        for name in BrowserSession.__dataclass_fields__
-    }
+    return {name: getattr(session, name) for name in BrowserSession.__dataclass_fields__}

@@ -236,7 +236,7 @@ def _print_connected(connected: ShopConnection, note: str, *, as_json: bool) -> 
         _print_greeting(connected)
     else:
         say(
-            f"{account.platform} shop {account.shop} is connected to {account.user_id}; the token"
+            f"{account.platform} shop {account.shop} is connected to {account.seller}; the token"
             " is tried, and its orders come, when headway runs"
         )
     if note and not account.reason:
@@ -252,12 +252,12 @@ def _print_greeting(connected: ShopConnection) -> None:
         say(f"{account.shop} refused: {account.reason}")
     elif account.locations_at is None:
         say(
-            f"{account.shop} is connected to {account.user_id}; it tells its locations, and"
+            f"{account.shop} is connected to {account.seller}; it tells its locations, and"
             " whether the token is good, when headway runs"
         )
     else:
         known = _locations(account.locations, unknown)
-        say(f"{account.shop} is connected to {account.user_id}: {known}")
+        say(f"{account.shop} is connected to {account.seller}: {known}")
         if unknown:
             say("stock there is not sold; see HEADWAY_LOCATIONS")
         if connected.missing_scopes:
@@ -266,7 +266,7 @@ def _print_greeting(connected: ShopConnection) -> None:
         if account.is_in_rehearsal:
             say(
                 "nothing is written to it yet; import or publish parts, then see what would be:"
-                f" headway rehearse {account.user_id}"
+                f" headway rehearse {account.seller}"
             )
 
 
@@ -293,7 +293,7 @@ def disconnect(
     if as_json:
         emit(account)
         return
-    say(f"{account.shop} of {account.user_id} is disconnected, and its tokens are forgotten")
+    say(f"{account.shop} of {account.seller} is disconnected, and its tokens are forgotten")
 
 
 def shops(

@@ -73,8 +73,8 @@ def move(
             sku: client.call(listings.move, sku, body)
             for sku in sorted(parts, key=lambda sku: len(parts[sku]) == 1)
         }
-        sellers = list(dict.fromkeys(moved[sku].user_id for sku in parts))
-        rows = sorted(map(moved.__getitem__, parts), key=lambda row: sellers.index(row.user_id))
+        sellers = list(dict.fromkeys(moved[sku].seller for sku in parts))
+        rows = sorted(map(moved.__getitem__, parts), key=lambda row: sellers.index(row.seller))
         if as_json:
             emit({"listings": rows})
         else:
@@ -97,7 +97,7 @@ def _show(moved: Sequence[MovedSlot], now: datetime) -> None:
     rows = [
         (
             row.sku,
-            row.user_id,
+            row.seller,
             _slot(row.old),
             _slot(row.new),
             "parked; see: headway revive" if row.is_parked else format_time(row.next_sync_at, now),

@@ -270,7 +270,7 @@ def _print_changes(overview: Overview) -> None:
         (
             format_time(change.at, overview.now),
             change.sku,
-            change.user_id,
+            change.seller,
             change.kind,
             _difference(change),
             _shop_price(change),
@@ -316,7 +316,7 @@ def _print_shops(overview: Overview) -> None:
     rows = [
         (
             shop.shop,
-            shop.user_id,
+            shop.seller,
             f"{shop.in_step:,} of {shop.listed:,}",
             bounded(shop.waiting),
             bounded(shop.failing),
@@ -346,7 +346,7 @@ def _shop_trouble(shop: ShopStatus, now: datetime) -> str:
     if shop.waits_until is not None:
         return f"{shop.trouble} (next try {format_time(shop.waits_until, now)})"
     if shop.is_in_rehearsal:
-        return f"in rehearsal, waiting for confirmation; see: headway rehearse {shop.user_id}"
+        return f"in rehearsal, waiting for confirmation; see: headway rehearse {shop.seller}"
     return shop.failing_reason
 
 
@@ -355,7 +355,7 @@ def _print_held(overview: Overview) -> None:
     rows = [
         (
             change.sku,
-            change.user_id,
+            change.seller,
             f"{money(change.price_old)} to {money(change.price_new)}" if change.can_approve else "",
             change.reason,
             format_time(change.at, overview.now),

@@ -33,13 +33,20 @@ class Pause:
     """
 
     kind: PauseKind
+    """What is paused."""
     seller: SellerId | None = None
+    """The seller who is paused, or whose part is; null if no seller is named."""
     sku: Sku | None = None
+    """The part that is paused; null unless one is."""
     supplier: SupplierName | None = None
+    """The supplier whose queue is paused; null for all suppliers."""
     until: datetime | None = None
+    """When the pause ends; null if it lasts until somebody resumes it."""
     reason: str = ""
+    """Why it was paused, as the person wrote it. Example: `recalled`"""
     actor: str = ""
     since: datetime
+    """When it was paused."""
 
     def blocks(self, now: datetime) -> bool:
         """Return True if it is still in force."""
@@ -78,11 +85,17 @@ class Resumed:
     """Result of resuming."""
 
     kind: PauseKind
+    """What was paused."""
     seller: SellerId | None
+    """The seller; null if none was named."""
     sku: Sku | None
+    """The part; null if none was named."""
     is_done: bool
+    """True if the pause ended."""
     message: str
+    """What was done, or why not. Example: `it goes on`"""
     supplier: SupplierName | None = None
+    """The supplier; null if none was named. Example: `east`"""
 
     @property
     def what(self) -> str:

@@ -108,9 +108,17 @@ class Explanation:
     """Why a listing waits, until when, and how many SKUs are ahead of it."""
 
     state: ListingState
+    """What it does, or what it waits for."""
     sentence: str
+    """Why it waits, in a sentence.
+    Example: `Due since 11:59 UTC; it has a seat in the next call, which may leave at 12:00:30.`
+    """
     until: datetime | None = None
+    """When that ends; null if nobody knows."""
     place: str | None = None
+    """Its place in the queue, such as `12` or `more than 1000`; null if it is not due.
+    Example: `12`
+    """
 
     def is_mute(self, now: datetime) -> bool:
         """Return True if a row that waits is left without a sentence or an instant to come.

@@ -39,18 +39,32 @@ class Run:
     """One run; `result` is what the command prints as JSON, `message` the text beside it."""
 
     id: str
+    """The run's id. Example: `6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11`"""
     kind: RunKind
+    """What is worked out."""
     request: Mapping[str, Any] = field(default_factory=dict)
+    """What was asked. Example: `{"kind": "plan", "products": 5000}`"""
     status: RunStatus = RunStatus.QUEUED
+    """How far it is."""
     progress: float = 0.0
+    """The share that is done, from 0 to 1. Example: `0.42`"""
     result: dict[str, Any] | list[dict[str, Any]] | None = None
+    """What the command prints as JSON; null until it is done.
+    Example: `{"calls": 2880, "fill": 1.0}`
+    """
     error: str = ""
+    """Why it failed; empty if it did not. Example: `the policy is unknown`"""
     message: str = ""
+    """The text that the command prints. Example: `5,000 products need 500 calls a day.`"""
     exit_code: int | None = None
+    """The command's exit code; null until it ended."""
     actor: str = ""
+    """Who started it. Example: `ada`"""
     created_at: datetime
     started_at: datetime | None = None
+    """When it started; null while it waits."""
     finished_at: datetime | None = None
+    """When it ended; null until it has."""
 
     @property
     def is_over(self) -> bool:

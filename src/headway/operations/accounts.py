@@ -24,7 +24,9 @@ class AccountPage:
 
     now: datetime
     accounts: tuple[AccountView, ...]
+    """The accounts, those that need a person first."""
     sellers: tuple[SellerView, ...]
+    """Their sellers, with the use of the monthly order quota."""
     next_cursor: str | None
 
 
@@ -34,9 +36,10 @@ class QuotaList:
 
     now: datetime
     quotas: tuple[Budget, ...]
+    """One entry for each platform with a daily quota."""
 
 
-@operation("GET", "/api/accounts", need=Need.READ, tag=TAG, errors=(404, 422))
+@operation("GET", "/api/accounts", need=Need.READ, tag=TAG, errors=(404, 422), name="list_accounts")
 def accounts(
     caller: Caller,
     *,
@@ -55,11 +58,11 @@ def accounts(
     )
     shown, next_cursor = cut(rows, limit)
     advised = tuple(replace(row, scope_advice=_lacks(caller, row)) for row in shown)
-    sellers = queries.sellers(now, {account.user_id for account in shown})
+    sellers = queries.sellers(now, {account.seller for account in shown})
     return AccountPage(now=now, accounts=advised, sellers=sellers, next_cursor=next_cursor)
 
 
-@operation("GET", "/api/quotas", need=Need.OVERSEE, tag=TAG)
+@operation("GET", "/api/quotas", need=Need.OVERSEE, tag=TAG, name="list_quotas")
 def quotas(caller: OperatorCaller) -> QuotaList:
     """Show what is used of each platform's day, and what the next one will bring."""
     now = caller.now

@@ -24,9 +24,10 @@ class AlertList:
 
     now: datetime
     alerts: tuple[Alert, ...]
+    """The alerts, the worst first."""
 
 
-@operation("GET", "/api/alerts", need=Need.READ, tag="overseeing")
+@operation("GET", "/api/alerts", need=Need.READ, tag="monitoring", name="list_alerts")
 def alerts(caller: Caller) -> AlertList:
     """List what is wrong now and needs a person, the worst first; a seller sees the own."""
     return AlertList(now=caller.now, alerts=alerts_in(caller, None))

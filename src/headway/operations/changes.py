@@ -31,7 +31,7 @@ from headway.operations.operation import operation
 from headway.operations.pages import cut
 from headway.store.catalog.review import HeldChange, Review
 
-TAG = "deciding"
+TAG = "changes"
 ERRORS = (404,)
 CHANGED = (*ERRORS, 409)
 VERSION_CHARS_MAX = 64
@@ -41,6 +41,7 @@ Versions = Annotated[
     dict[SkuText, Version],
     Field(
         max_length=SKUS_MAX,
+        examples=[{"WF338109=K3": "5f0c1e2ab94d7733"}],
         description="The version of each part's change as it was shown. A part whose change is"
         " another one by now is left as it is, and its answer says what it is now.",
     ),
@@ -68,9 +69,15 @@ class Rulings:
     """An answer for each listing, how many were done, and one version of all of them."""
 
     listings: tuple[Ruling, ...]
+    """The answer for each listing."""
     done: int
+    """Listings for which it was done."""
     left: int
+    """Listings that are left as they are."""
     version: str
+    """The version of all these changes together; pass it as `version` to do exactly this.
+    Example: `5f0c1e2ab94d7733`
+    """
 
 
 class DecisionArguments(TypedDict):
@@ -102,8 +109,11 @@ class Decision(ShownChanges):
 
     model_config = example({"skus": ["WF338109=K3"], "seller": "acme", "reason": "a typing error"})
     skus: Skus
+    """The parts. Example: `["WF338109=K3"]`"""
     seller: SellerText | None = None
+    """Whose parts, if several sellers list them. Example: `acme`"""
     reason: ReasonText = ""
+    """Why, for the history. Example: `a typing error`"""
 
 
 class Approval(ShownChanges):
@@ -113,9 +123,13 @@ class Approval(ShownChanges):
         {"skus": ["WF338109=K3"], "seller": "acme"}, {"all": True, "reason": "yearly price list"}
     )
     skus: Skus | None = None
+    """The parts; leave it out with `all`. Example: `["WF338109=K3"]`"""
     all: bool = False
+    """True for everything that can be approved; it needs a reason."""
     seller: SellerText | None = None
+    """Whose parts; with `all`, whose changes. Example: `acme`"""
     reason: ReasonText = ""
+    """Why, for the history. Example: `yearly price list`"""
 
     @model_validator(mode="after")
     def _either(self) -> "Approval":
@@ -132,10 +146,17 @@ class Rollback(ShownChanges):
         {"since": "2026-03-04T09:00:00Z", "to": "2026-03-04T08:59:00Z", "seller": "acme"},
     )
     skus: Skus | None = None
+    """The parts; leave it out with `since`. Example: `["WF338109=K3"]`"""
     since: Instant | None = None
+    """Roll back every part of the seller that changed since then.
+    Example: `2026-03-04T09:00:00Z`
+    """
     to: Instant
+    """The instant whose price the shop gets again."""
     seller: SellerText | None = None
+    """Whose parts; `since` needs it. Example: `acme`"""
     reason: ReasonText = ""
+    """Why, for the history. Example: `a wrong price list`"""
 
     @model_validator(mode="after")
     def _either(self) -> "Rollback":
@@ -149,8 +170,11 @@ class Revival(RequestBody):
 
     model_config = example({"skus": ["WF338109=K3"]}, {"all": True})
     skus: Skus | None = None
+    """The parts; leave it out with `all`. Example: `["WF338109=K3"]`"""
     all: bool = False
+    """True for everything that is parked."""
     seller: SellerText | None = None
+    """Whose parts. Example: `acme`"""
 
     @model_validator(mode="after")
     def _either(self) -> "Revival":
@@ -159,7 +183,9 @@ class Revival(RequestBody):
         return self
 
 
-@operation("GET", "/api/sync/held", need=Need.READ, tag=TAG, errors=(404, 422))
+@operation(
+    "GET", "/api/sync/held", need=Need.READ, tag=TAG, errors=(404, 422), name="list_held_changes"
+)
 def held(
     caller: Caller,
     *,
@@ -175,7 +201,9 @@ def held(
     return HeldPage(items=items, next_cursor=next_cursor)
 
 
-@operation("POST", "/api/sync/approve", need=Need.WRITE, tag=TAG, errors=CHANGED)
+@operation(
+    "POST", "/api/sync/approve", need=Need.WRITE, tag=TAG, errors=CHANGED, name="approve_changes"
+)
 def approve(caller: Caller, body: Approval) -> Rulings:
     """Let held changes reach the shop; `all` also lifts the guard against mass changes for 24 h."""
     review, how = Review(caller.own.pool), _how(caller, body)
@@ -186,7 +214,9 @@ def approve(caller: Caller, body: Approval) -> Rulings:
     )
 
 
-@operation("POST", "/api/sync/reject", need=Need.WRITE, tag=TAG, errors=CHANGED)
+@operation(
+    "POST", "/api/sync/reject", need=Need.WRITE, tag=TAG, errors=CHANGED, name="reject_changes"
+)
 def reject(caller: Caller, body: Decision) -> Rulings:
     """Keep the shop's price; the same quote is not held again."""
     review, how = Review(caller.own.pool), _how(caller, body)
@@ -195,7 +225,9 @@ def reject(caller: Caller, body: Decision) -> Rulings:
     )
 
 
-@operation("POST", "/api/sync/rollback", need=Need.WRITE, tag=TAG, errors=CHANGED)
+@operation(
+    "POST", "/api/sync/rollback", need=Need.WRITE, tag=TAG, errors=CHANGED, name="roll_back_prices"
+)
 def rollback(caller: Caller, body: Rollback) -> Rulings:
     """Give parts the price that the shop showed at another time; stock stays as it is."""
     review, to, how = Review(caller.own.pool), body.to, _how(caller, body)
@@ -212,7 +244,9 @@ def rollback(caller: Caller, body: Rollback) -> Rulings:
     return ruled(review.rollback(seller, since=body.since, to=to, **how))
 
 
-@operation("POST", "/api/sync/revive", need=Need.WRITE, tag=TAG, errors=ERRORS)
+@operation(
+    "POST", "/api/sync/revive", need=Need.WRITE, tag=TAG, errors=ERRORS, name="revive_products"
+)
 def revive(caller: Caller, body: Revival) -> Rulings:
     """Restart parked parts; they are in the next call. Jobs are revived at /api/jobs."""
     review, now = Review(caller.own.pool), caller.now

@@ -61,7 +61,7 @@ def _row(event: HistoryEvent) -> Row:
     return {
         "id": event.id,
         "at": event.at.isoformat(),
-        "seller": event.user_id,
+        "seller": event.seller,
         "sku": event.sku,
         "kind": event.kind,
         "old": event.old,

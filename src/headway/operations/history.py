@@ -33,7 +33,14 @@ KindQuery = Annotated[
 SkuQuery = Annotated[Sku | None, Field(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN)]
 
 
-@operation("GET", "/api/sync/history/{sku:path}", need=Need.READ, tag="sync", errors=(404, 422))
+@operation(
+    "GET",
+    "/api/sync/history/{sku:path}",
+    need=Need.READ,
+    tag="events",
+    errors=(404, 422),
+    name="list_product_events",
+)
 def history(
     caller: Caller,
     sku: SkuPath,
@@ -51,7 +58,9 @@ def history(
     return page
 
 
-@operation("GET", "/api/audit", need=Need.READ, tag="audit", errors=(404, 422))
+@operation(
+    "GET", "/api/audit", need=Need.READ, tag="events", errors=(404, 422), name="export_events"
+)
 def audit(
     caller: Caller,
     *,

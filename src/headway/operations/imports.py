@@ -19,7 +19,7 @@ from headway.store.catalog.import_chunks import ImportChunks
 from headway.store.catalog.products import Products
 from headway.store.catalog.publishing import Publishing
 
-TAG = "sync"
+TAG = "imports"
 PATH = "/api/sync/imports/{upload}"
 # In base64 this stays below the limit on a body.
 CHUNK_BYTES = 600_000
@@ -41,7 +41,11 @@ class ImportUpload:
     """How many chunks of a file the server has, from the first one on without a gap."""
 
     upload: str
+    """The id of the upload: the SHA-256 of the file.
+    Example: `9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`
+    """
     chunks: int
+    """Chunks that the server has, from the first on without a gap."""
 
 
 class ChunkBody(RequestBody):
@@ -49,6 +53,7 @@ class ChunkBody(RequestBody):
 
     model_config = example({"content": "c2t1CldGMzM4MTA5PUszCg=="})
     content: Annotated[Base64Bytes, Field(max_length=CHUNK_BYTES)]
+    """The chunk in base64. Example: `c2t1LHByaWNlCg==`"""
 
 
 class ImportBody(RequestBody):
@@ -56,16 +61,18 @@ class ImportBody(RequestBody):
 
     model_config = example({"seller": "acme", "dry_run": True})
     seller: SellerText | None = None
+    """Take rows of this seller only. Example: `acme`"""
     dry_run: bool = False
+    """Only answer what would be imported."""
 
 
-@operation("GET", PATH, need=Need.OPERATE, tag=TAG, errors=(422,))
+@operation("GET", PATH, need=Need.OPERATE, tag=TAG, errors=(422,), name="get_import_upload")
 def import_upload(caller: OperatorCaller, upload: UploadPath) -> ImportUpload:
     """Show how much of a file the server has, so that a client can go on from there."""
     return ImportUpload(upload=upload, chunks=ImportChunks(caller.app.pool).count(upload))
 
 
-@operation("PUT", PATH + "/chunks/{number}", need=Need.OPERATE, tag=TAG)
+@operation("PUT", PATH + "/chunks/{number}", need=Need.OPERATE, tag=TAG, name="send_import_chunk")
 def send_chunk(
     caller: OperatorCaller, upload: UploadPath, number: ChunkPath, body: ChunkBody
 ) -> ImportUpload:
@@ -75,7 +82,7 @@ def send_chunk(
     return ImportUpload(upload=upload, chunks=chunks.count(upload))
 
 
-@operation("POST", PATH, need=Need.OPERATE, tag=TAG, errors=(409,))
+@operation("POST", PATH, need=Need.OPERATE, tag=TAG, errors=(409,), name="import_file")
 def import_uploaded(caller: OperatorCaller, upload: UploadPath, body: ImportBody) -> Imported:
     """Import a file that was sent, in one transaction; rows that cannot be used are refused."""
     chunks = ImportChunks(caller.app.pool)

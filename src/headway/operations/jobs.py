@@ -30,10 +30,18 @@ class JobPage:
 
     now: datetime
     jobs: tuple[JobView, ...]
+    """The jobs, in the order in which they run."""
     next_cursor: str | None = None
 
 
-@operation("GET", "/api/accounts/{account_id}/jobs", need=Need.READ, tag=TAG, errors=(404, 422))
+@operation(
+    "GET",
+    "/api/accounts/{account_id}/jobs",
+    need=Need.READ,
+    tag=TAG,
+    errors=(404, 422),
+    name="list_account_jobs",
+)
 def account_jobs(caller: Caller, account_id: NamePath) -> JobPage:
     """List the jobs of one account."""
     now = caller.now
@@ -43,7 +51,7 @@ def account_jobs(caller: Caller, account_id: NamePath) -> JobPage:
     return JobPage(now=now, jobs=tuple(rows))
 
 
-@operation("GET", "/api/jobs", need=Need.READ, tag=TAG, errors=(404, 422))
+@operation("GET", "/api/jobs", need=Need.READ, tag=TAG, errors=(404, 422), name="list_jobs")
 def jobs(
     caller: Caller,
     *,
@@ -68,12 +76,14 @@ def jobs(
     return JobPage(now=now, jobs=shown, next_cursor=next_cursor)
 
 
-@operation("GET", "/api/jobs/{job:path}", need=Need.READ, tag=TAG, errors=(404, 422))
+@operation(
+    "GET", "/api/jobs/{job:path}", need=Need.READ, tag=TAG, errors=(404, 422), name="get_job"
+)
 def job_of(caller: Caller, job: NamePath) -> JobView:
     """Explain one job."""
     queries, now = caller.shared.account_queries, caller.now
     row = queries.job(now, job) if is_job_name(job) else None
-    if row is not None and caller.seller in {None, row.user_id}:
+    if row is not None and caller.seller in {None, row.seller}:
         return row
     user_id = SellerId(job.partition("/")[0])
     if "/" not in job or caller.seller not in {None, user_id}:

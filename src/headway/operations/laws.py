@@ -37,11 +37,17 @@ class LawResult:
     """What the database says about one law."""
 
     law: str
+    """The law's number. Example: `L1`"""
     name: str
+    """The law's name. Example: `limit`"""
     verdict: str
+    """Whether it holds. Example: `ok`"""
     violations: int = 0
+    """How many violations were found."""
     note: str = ""
+    """What was checked. Example: `2,880 calls of 24 h`"""
     examples: tuple[str, ...] = ()
+    """A few of the violations. Example: `["boeing: 3 calls within 60 s at 12:00"]`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +55,12 @@ class LawReport:
     """Whether every law holds, law by law."""
 
     is_lawful: bool
+    """True if every law holds."""
     laws: tuple[LawResult, ...]
+    """One entry for each law."""
 
 
-@operation("GET", "/api/laws", need=Need.OVERSEE, tag="overseeing")
+@operation("GET", "/api/laws", need=Need.OVERSEE, tag="monitoring", name="check_laws")
 def laws(caller: OperatorCaller) -> LawReport:
     """Check the laws against the live database; this replays every call of the ledger."""
     results = tuple(law(caller.app) for law in LAWS)

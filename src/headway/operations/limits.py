@@ -29,7 +29,7 @@ from headway.store.limits.ledger import LedgerEntry, LimitQueries
 
 # The limit of the settings' supplier.
 MAIN_LIMIT = main_supplier()[0].name
-TAG = "overseeing"
+TAG = "limits"
 LimitName = Annotated[
     str,
     Field(
@@ -47,10 +47,15 @@ class LimitView:
     """One limit: what is used and reserved, how many calls wait, and when the next may start."""
 
     name: str
+    """The limit key. Example: `boeing:7f0c1b9e`"""
     gauges: tuple[Gauge, ...]
+    """What is used of each rule."""
     in_flight: int
+    """Calls under way."""
     waiting: int
+    """Calls that wait for a permit."""
     next_free_at: datetime
+    """When the next call may start."""
     paused_until: datetime | None
     pause_reason: str
 
@@ -77,14 +82,16 @@ class LedgerPage:
     next_cursor: str | None
 
 
-@operation("GET", "/api/limits", need=Need.OVERSEE, tag=TAG, errors=(404, 422))
+@operation("GET", "/api/limits", need=Need.OVERSEE, tag=TAG, errors=(404, 422), name="list_limits")
 def limits(caller: OperatorCaller, *, cursor: Cursor = None, limit: Limit = 50) -> LimitPage:
     """Show what is used of each limit, reserved, and when the next call may leave."""
     items, next_cursor = cut(_views(caller.app, limit=limit + 1, cursor=cursor), limit)
     return LimitPage(now=caller.now, items=items, next_cursor=next_cursor)
 
 
-@operation("GET", "/api/limits/ledger", need=Need.OVERSEE, tag=TAG, errors=(404, 422))
+@operation(
+    "GET", "/api/limits/ledger", need=Need.OVERSEE, tag=TAG, errors=(404, 422), name="list_calls"
+)
 def ledger(
     caller: OperatorCaller,
     *,

@@ -1,7 +1,7 @@
 """Listings as a person looks for them, and what a person may do with their place in the queue."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -45,7 +45,7 @@ from headway.store.timetable.positions import ListingPositions
 from headway.store.timetable.slots import MovedSlot
 from headway.store.timetable.triggers import Triggers
 
-TAG = "sync"
+TAG = "products"
 ERRORS = (404, 422)
 TEXT_CHARS_MAX = 100
 DAYS_SHOWN = 30.0
@@ -71,12 +71,20 @@ class ListingExplanation:
     priority: Priority
     due_at: datetime
     last_good_read_at: datetime | None
+    """When the supplier last quoted it; null if it never has."""
     failures: int
     last_error: str | None
+    """Why the last read failed; null if it did not. Example: `404: no such part`"""
     explanation: Explanation
+    """Why it waits, and until when."""
     policy: str
+    """The policy that decides when it is due. Example: `adaptive`"""
     timetable: str
+    """How the policy placed it, in a sentence.
+    Example: `Read when it reduces staleness most, at least every 24 h.`
+    """
     in_shop: str
+    """How it stands in its shop, in a sentence. Example: `Updated in shop after 1.5 s`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +96,7 @@ class PriceSeries:
 
     seller: SellerId
     points: tuple[SeriesPoint, ...]
+    """What was known from each instant on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +105,9 @@ class ListingsOfPart:
 
     now: datetime
     sku: Sku
+    currency: str
     listings: tuple[ProductView, ...]
+    """The part as each seller lists it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +117,7 @@ class ExplainedPart:
     now: datetime
     sku: Sku
     listings: tuple[ListingExplanation, ...]
+    """The explanation for each seller who lists it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +126,9 @@ class SeriesOfPart:
 
     now: datetime
     sku: Sku
+    currency: str
     listings: tuple[PriceSeries, ...]
+    """The series of each seller who lists it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +138,7 @@ class CallsOfPart:
     now: datetime
     sku: Sku
     calls: tuple[RecentCall, ...]
+    """The calls, the newest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +146,11 @@ class BackfillResult:
     """How many of the products that were read got a slot; `count` is of all, at the first call."""
 
     added: int
+    """Products that got a slot."""
     read: int
+    """Products that were looked at."""
     count: int | None
+    """All products without a slot; null except in the first answer."""
     next_cursor: str | None
 
 
@@ -141,7 +159,11 @@ class BackfillBody(RequestBody):
 
     model_config = example({"seller": "acme"})
     seller: SellerText | None = None
-    cursor: Annotated[str, Field(max_length=cursors.CHARS_MAX)] | None = None
+    """Whose products; all sellers' if it is left out. Example: `acme`"""
+    cursor: (
+        Annotated[str, Field(max_length=cursors.CHARS_MAX, examples=["WyJhY21lIiwgIldGIl0"])] | None
+    ) = None
+    """`next_cursor` of the request before; leave it out in the first. Example: `null`"""
 
 
 class SlotBody(RequestBody):
@@ -149,10 +171,15 @@ class SlotBody(RequestBody):
 
     model_config = example({"hour": 6, "minute": 30, "priority": 5}, {"auto": True})
     hour: Annotated[int, Field(ge=0, le=23)] | None = None
+    """The hour of the day, UTC. Example: `6`"""
     minute: Annotated[int, Field(ge=0, le=59)] | None = None
+    """The minute of that hour. Example: `30`"""
     priority: Annotated[int, Field(ge=0, le=PRIORITY_MAX)] | None = None
+    """The place within the slot; higher goes first. Example: `5`"""
     auto: bool = False
+    """True to let the policy choose the slot again."""
     seller: SellerText | None = None
+    """Whose listing, if several sellers list the part. Example: `acme`"""
 
     @model_validator(mode="after")
     def _sense(self) -> "SlotBody":
@@ -165,7 +192,9 @@ class SlotBody(RequestBody):
         return self
 
 
-@operation("GET", "/api/sync/products", need=Need.READ, tag=TAG, errors=ERRORS)
+@operation(
+    "GET", "/api/sync/products", need=Need.READ, tag=TAG, errors=ERRORS, name="list_products"
+)
 def products(
     caller: Caller,
     *,
@@ -176,18 +205,34 @@ def products(
     limit: Limit = 50,
 ) -> ProductPage:
     """List listings, by state, seller or text, page by page."""
-    return ProductQueries(caller.own.pool).page(
+    page = ProductQueries(caller.own.pool).page(
         caller.now, q=q, state=state, seller=caller.known(seller), cursor=cursor, limit=limit
     )
+    return replace(page, currency=caller.shared.settings.currency)
 
 
-@operation("GET", "/api/sync/products/{sku:path}", need=Need.READ, tag=TAG, errors=ERRORS)
+@operation(
+    "GET",
+    "/api/sync/products/{sku:path}",
+    need=Need.READ,
+    tag=TAG,
+    errors=ERRORS,
+    name="get_product",
+)
 def product(caller: Caller, sku: SkuPath, *, seller: SellerQuery = None) -> ListingsOfPart:
     """Show a part as each seller lists it."""
-    return ListingsOfPart(now=caller.now, sku=sku, listings=_listed(caller, sku, seller))
+    currency, listings = caller.shared.settings.currency, _listed(caller, sku, seller)
+    return ListingsOfPart(now=caller.now, sku=sku, currency=currency, listings=listings)
 
 
-@operation("PUT", "/api/sync/products/{sku:path}/slot", need=Need.WRITE, tag=TAG, errors=ERRORS)
+@operation(
+    "PUT",
+    "/api/sync/products/{sku:path}/slot",
+    need=Need.WRITE,
+    tag=TAG,
+    errors=ERRORS,
+    name="move_slot",
+)
 def move(caller: Caller, sku: SkuPath, body: SlotBody) -> MovedSlot:
     """Give a part another slot of the day, or a priority in its own."""
     slot = RequestedSlot(
@@ -207,7 +252,14 @@ def move(caller: Caller, sku: SkuPath, body: SlotBody) -> MovedSlot:
     return moved
 
 
-@operation("GET", "/api/sync/explain/{sku:path}", need=Need.READ, tag=TAG, errors=ERRORS)
+@operation(
+    "GET",
+    "/api/sync/explain/{sku:path}",
+    need=Need.READ,
+    tag=TAG,
+    errors=ERRORS,
+    name="explain_product",
+)
 def explain(caller: Caller, sku: SkuPath, *, seller: SellerQuery = None) -> ExplainedPart:
     """Say why a part waits, until when, and its place."""
     named, now = caller.named(seller), caller.now
@@ -219,7 +271,14 @@ def explain(caller: Caller, sku: SkuPath, *, seller: SellerQuery = None) -> Expl
     return ExplainedPart(now=now, sku=sku, listings=tuple(explained))
 
 
-@operation("GET", "/api/sync/series/{sku:path}", need=Need.READ, tag=TAG, errors=ERRORS)
+@operation(
+    "GET",
+    "/api/sync/series/{sku:path}",
+    need=Need.READ,
+    tag=TAG,
+    errors=ERRORS,
+    name="get_price_series",
+)
 def series(
     caller: Caller, sku: SkuPath, *, seller: SellerQuery = None, days: Days = DAYS_SHOWN
 ) -> SeriesOfPart:
@@ -228,25 +287,35 @@ def series(
     since = now - timedelta(days=days)
     listings = _listed(caller, sku, seller)[:SERIES_MAX]
     price_series = tuple(
-        PriceSeries(seller=listing.user_id, points=queries.series(sku, listing.user_id, since))
+        PriceSeries(seller=listing.seller, points=queries.series(sku, listing.seller, since))
         for listing in listings
     )
-    return SeriesOfPart(now=now, sku=sku, listings=price_series)
+    currency = caller.shared.settings.currency
+    return SeriesOfPart(now=now, sku=sku, currency=currency, listings=price_series)
 
 
-@operation("GET", "/api/sync/calls/{sku:path}", need=Need.READ, tag=TAG, errors=ERRORS)
+@operation(
+    "GET",
+    "/api/sync/calls/{sku:path}",
+    need=Need.READ,
+    tag=TAG,
+    errors=ERRORS,
+    name="list_product_calls",
+)
 def calls(caller: Caller, sku: SkuPath, *, seller: SellerQuery = None) -> CallsOfPart:
     """List the supplier's latest calls that carried a part, of two days; to a seller none."""
     listings, app, now = _listed(caller, sku, seller), caller.shared, caller.now
     if caller.seller is not None:  # sellers share the calls
         return CallsOfPart(now=now, sku=sku, calls=())
-    names = Suppliers(app.pool).of_sellers({listing.user_id for listing in listings}).values()
+    names = Suppliers(app.pool).of_sellers({listing.seller for listing in listings}).values()
     keys = [app.for_supplier(name).limit_key for name in sorted(set(names))]
     latest = HistoryQueries(app.pool).latest_reads(sku, keys=keys, now=now)
     return CallsOfPart(now=now, sku=sku, calls=latest)
 
 
-@operation("POST", "/api/sync/backfill", need=Need.OPERATE, tag=TAG, errors=(422,))
+@operation(
+    "POST", "/api/sync/backfill", need=Need.OPERATE, tag=TAG, errors=(422,), name="backfill_slots"
+)
 def backfill(caller: OperatorCaller, body: BackfillBody) -> BackfillResult:
     """Give products that lack a slot theirs, some thousands at a time; go on with the cursor."""
     app, queries = caller.app, Products(caller.app.pool)
@@ -265,7 +334,9 @@ def backfill(caller: OperatorCaller, body: BackfillBody) -> BackfillResult:
     )
 
 
-@operation("POST", "/api/sync/trigger", need=Need.WRITE, tag="pausing", errors=(404,))
+@operation(
+    "POST", "/api/sync/trigger", need=Need.WRITE, tag=TAG, errors=(404,), name="read_products_now"
+)
 def trigger(caller: Caller, body: Decision) -> Rulings:
     """Put parts into the next call, before all others."""
     now, triggers = caller.now, Triggers(caller.own.pool)

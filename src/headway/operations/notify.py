@@ -18,8 +18,11 @@ class NotifyResult:
     """One address, by a name that holds no secret, and its error if the message did not leave."""
 
     to: str
+    """The address, without its secret. Example: `slack`"""
     is_sent: bool
+    """True if the message was accepted."""
     error: str
+    """Why it was not; empty if it was. Example: `403 Forbidden`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +30,12 @@ class NotifyReport:
     """What each address answered."""
 
     sent: tuple[NotifyResult, ...]
+    """The answer of each address."""
 
 
-@operation("POST", "/api/notify/test", need=Need.OPERATE, tag="overseeing")
+@operation(
+    "POST", "/api/notify/test", need=Need.OPERATE, tag="monitoring", name="send_test_notification"
+)
 def send_test(caller: OperatorCaller) -> NotifyReport:
     """Send one message to each address of HEADWAY_NOTIFY_URLS, whatever the quiet hours."""
     return send_test_message(caller.app.settings)

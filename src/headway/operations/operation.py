@@ -1,6 +1,6 @@
 """An operation: one typed function, and what its route, its document and a client need.
 
-    @operation("GET", "/api/sync/held", need=Need.READ, tag="deciding", errors=(404, 422))
+    @operation("GET", "/api/sync/held", need=Need.READ, tag="changes", errors=(404, 422))
     def held(caller: Caller, *, seller: SellerQuery = None, limit: Limit = 50) -> HeldPage: ...
 
 Commands and pages call the function directly. `web.routes` makes a FastAPI route of it, and
@@ -26,8 +26,10 @@ OK = 200
 class ApiOperation(Generic[By_contra, Arguments, Result_co]):
     """One operation.
 
-    `errors` are the statuses it may answer beside those of every route. `shown_once`
-    is a field of its result that is a secret: it is null when the reply is replayed.
+    `name` is its id in the OpenAPI document, which generated clients use as a function's name; by
+    default it is that of the function. `errors` are the statuses it may answer beside those of
+    every route. `shown_once` is a field of its result that is a secret: it is null when the reply
+    is replayed.
     """
 
     function: Callable[Concatenate[By_contra, Arguments], Result_co]
@@ -38,6 +40,7 @@ class ApiOperation(Generic[By_contra, Arguments, Result_co]):
     errors: tuple[int, ...]
     status: int
     shown_once: str
+    name: str
 
     def __call__(
         self, caller: By_contra, *args: Arguments.args, **kwargs: Arguments.kwargs
@@ -61,6 +64,7 @@ def operation(
     errors: tuple[int, ...] = (),
     status: int = OK,
     shown_once: str = "",
+    name: str = "",
 ) -> Callable[
     [Callable[Concatenate[By_contra, Arguments], Result_co]],
     ApiOperation[By_contra, Arguments, Result_co],
@@ -73,6 +77,8 @@ def operation(
         first = next(iter(inspect.signature(function).parameters.values()))
         if first.annotation is not (OperatorCaller if need in OF_NO_SELLER else Caller):
             raise InvariantError(f"{method} {path}: {first} does not fit the need {need}")
-        return ApiOperation(function, method, path, need, tag, errors, status, shown_once)
+        return ApiOperation(
+            function, method, path, need, tag, errors, status, shown_once, name or function.__name__
+        )
 
     return declare

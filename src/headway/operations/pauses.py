@@ -24,7 +24,7 @@ from headway.operations.operation import operation
 from headway.store.catalog.suppliers import Suppliers
 from headway.store.pauses import Pauses
 
-TAG = "pausing"
+TAG = "pauses"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,7 @@ class PauseList:
 
     now: datetime
     pauses: tuple[Pause, ...]
+    """What is paused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +41,11 @@ class ResumedList:
     """An answer for each pause that was to end."""
 
     resumed: tuple[Resumed, ...]
+    """The answer for each pause."""
     done: int
+    """Pauses that ended."""
     left: int
+    """Pauses that did not end."""
 
 
 class ResumeBody(RequestBody):
@@ -52,10 +56,15 @@ class ResumeBody(RequestBody):
 
     model_config = example({"kind": "listing", "skus": ["WF338109=K3"]})
     kind: PauseKind = PauseKind.ALL
+    """What is meant: everything, suppliers, a seller or parts."""
     skus: Skus | None = None
+    """The parts, with the kind `listing`. Example: `["WF338109=K3"]`"""
     seller: SellerText | None = None
+    """The seller, with the kind `seller` or `listing`. Example: `acme`"""
     supplier: SupplierText | None = None
+    """The supplier, with the kind `supplier`; all suppliers without it. Example: `east`"""
     reason: ReasonText = ""
+    """Why, for the history. Example: `recalled`"""
 
 
 class PauseBody(ResumeBody):
@@ -70,14 +79,18 @@ class PauseBody(ResumeBody):
         {"kind": "seller", "seller": "acme", "until": "2036-03-04T09:00:00Z"},
     )
     until: Instant | None = None
+    """When the pause ends; without it, when somebody resumes it. Example: `2036-03-04T09:00:00Z`"""
     replace: bool = False
+    """True to replace a pause that ends later."""
 
 
 # What a request without a body means.
 STOP_ALL, RESUME_ALL = PauseBody(), ResumeBody()
 
 
-@operation("GET", "/api/sync/pauses", need=Need.READ, tag=TAG, errors=(404, 422))
+@operation(
+    "GET", "/api/sync/pauses", need=Need.READ, tag=TAG, errors=(404, 422), name="list_pauses"
+)
 def pauses(caller: Caller, *, seller: SellerQuery = None) -> PauseList:
     """List what is paused."""
     now = caller.now
@@ -85,7 +98,9 @@ def pauses(caller: Caller, *, seller: SellerQuery = None) -> PauseList:
     return PauseList(now=now, pauses=tuple(active))
 
 
-@operation("POST", "/api/sync/pause", need=Need.WRITE, tag=TAG, errors=(404, 409))
+@operation(
+    "POST", "/api/sync/pause", need=Need.WRITE, tag=TAG, errors=(404, 409), name="pause_sync"
+)
 def pause(caller: Caller, body: PauseBody = STOP_ALL) -> PauseList:
     """Stop everything, suppliers, a seller, or parts; it acts at once."""
     now = caller.now
@@ -108,7 +123,7 @@ def pause(caller: Caller, body: PauseBody = STOP_ALL) -> PauseList:
     return PauseList(now=now, pauses=tuple(made))
 
 
-@operation("POST", "/api/sync/resume", need=Need.WRITE, tag=TAG, errors=(404,))
+@operation("POST", "/api/sync/resume", need=Need.WRITE, tag=TAG, errors=(404,), name="resume_sync")
 def resume(caller: Caller, body: ResumeBody = RESUME_ALL) -> ResumedList:
     """Let it go on; the answer says so where another pause still stops it."""
     resumed = Pauses(caller.own.pool).resume_each(

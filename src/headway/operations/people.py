@@ -53,9 +53,13 @@ class CallerIdentity:
     """Who asks, and what they may."""
 
     name: str
+    """The name of the key or session. Example: `ada`"""
     role: Role
+    """What it may do."""
     seller: SellerId | None
+    """The seller it belongs to; null if it belongs to none."""
     may: tuple[Need, ...]
+    """The permissions of its role."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,7 @@ class KeyList:
     """All keys, those that were revoked last."""
 
     keys: tuple[ApiKey, ...]
+    """The keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +75,7 @@ class NewKey(ApiKey):
     """A key that was made; `key` is shown this once, and null when the reply is replayed."""
 
     key: str | None = field(repr=False)
+    """The key, shown this once; null when the reply is replayed. Example: `hw_1f0c9a2b_example`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +83,7 @@ class SessionList:
     """Sessions, those seen last first."""
 
     sessions: tuple[BrowserSession, ...]
+    """The sessions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +94,12 @@ class LoginLink:
     """
 
     link: str | None = field(repr=False)
+    """The link; null when the reply is replayed.
+    Example: `https://headway.example.com/login#hw_link_example`
+    """
     role: Role
     seller: SellerId | None
+    """The seller whose data it opens; null if it opens all sellers'."""
     expires_at: datetime
 
 
@@ -98,7 +109,9 @@ class LoginLinkBody(RequestBody):
     model_config = example({"role": "operator", "expires_at": "2036-03-04T12:00:00Z"})
     role: Role = Role.OPERATOR
     seller: SellerText | None = None
+    """The seller whose data it opens. Example: `acme`"""
     expires_at: Instant
+    """Until when the link may be opened. Example: `2036-03-04T09:00:00Z`"""
 
 
 class KeyBody(RequestBody):
@@ -106,12 +119,15 @@ class KeyBody(RequestBody):
 
     model_config = example({"name": "acme-app", "role": "seller", "seller": "acme"})
     name: KeyName
+    """The key's name. Example: `acme-app`"""
     role: Role
     seller: SellerText | None = None
+    """The seller it belongs to. Example: `acme`"""
     expires_at: Instant | None = None
+    """When it expires; never if it is left out. Example: `2036-03-04T09:00:00Z`"""
 
 
-@operation("GET", "/api/me", need=Need.READ, tag=TAG)
+@operation("GET", "/api/me", need=Need.READ, tag=TAG, name="get_me")
 def me(caller: Caller) -> CallerIdentity:
     """Show who asks, and what they may."""
     who = caller.principal
@@ -119,7 +135,7 @@ def me(caller: Caller) -> CallerIdentity:
     return CallerIdentity(name=who.name, role=who.role, seller=who.seller, may=may)
 
 
-@operation("GET", "/api/keys", need=Need.OPERATE, tag=TAG)
+@operation("GET", "/api/keys", need=Need.OPERATE, tag=TAG, name="list_keys")
 def keys(caller: OperatorCaller) -> KeyList:
     """List keys, and when each was last used."""
     return KeyList(keys=tuple(_keys(caller).all_keys()))
@@ -136,7 +152,15 @@ def create_key(caller: OperatorCaller, body: KeyBody) -> NewKey:
     return NewKey(**kept, key=secret)
 
 
-@operation("POST", "/api/links", need=Need.OPERATE, tag=TAG, status=201, shown_once="link")
+@operation(
+    "POST",
+    "/api/links",
+    need=Need.OPERATE,
+    tag=TAG,
+    status=201,
+    shown_once="link",
+    name="create_login_link",
+)
 def create_link(caller: OperatorCaller, body: LoginLinkBody) -> LoginLink:
     """Make a link that logs one browser in, once."""
     if body.role is Role.PERMITS:
@@ -162,7 +186,7 @@ def revoke_key(caller: OperatorCaller, key_id: NamePath) -> ApiKey:
     return key
 
 
-@operation("GET", "/api/sessions", need=Need.OPERATE, tag=TAG)
+@operation("GET", "/api/sessions", need=Need.OPERATE, tag=TAG, name="list_sessions")
 def sessions(caller: OperatorCaller) -> SessionList:
     """List browsers that are logged in: who, since when, last seen, from where."""
     return SessionList(sessions=tuple(_sessions(caller).live(now=caller.real_time.now())))

@@ -38,11 +38,17 @@ class ProbedPart:
 
     sku: Sku
     raw: Mapping[str, Any] = field(default_factory=dict)
+    """The supplier's own fields. Example: `{"partNumber": "WF338109=K3", "netPrice": 118.0}`"""
     understood: Mapping[str, Any] = field(default_factory=dict)
+    """What Headway understood. Example: `{"price": "118.00", "currency": "USD"}`"""
     contradictions: tuple[str, ...] = ()
+    """What speaks against it. Example: `["the list price is below the net price"]`"""
     unknown_fields: tuple[str, ...] = ()
+    """Fields that Headway does not know. Example: `["hazmatCode"]`"""
     unknown_locations: tuple[str, ...] = ()
+    """Locations that the shop does not have. Example: `["Dallas"]`"""
     problem: str = ""
+    """Why there is no quote; empty if there is one. Example: `404: no such part`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +57,7 @@ class Probed:
 
     supplier: str
     items: tuple[ProbedPart, ...]
+    """The parts, in the order of the request."""
 
 
 class ProbeBody(RequestBody):
@@ -58,6 +65,7 @@ class ProbeBody(RequestBody):
 
     model_config = example({"skus": ["WF338109=K3"]})
     skus: Annotated[list[SkuText], Field(min_length=1, max_length=SEATS_MAX)]
+    """The parts, as many as fit one call. Example: `["WF338109=K3"]`"""
 
 
 @operation("POST", "/api/suppliers/{name}/probe", need=Need.OPERATE, tag=TAG, errors=(404,))

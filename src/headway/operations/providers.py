@@ -17,12 +17,19 @@ class ProviderView:
     """A provider with its limits and settings."""
 
     name: str
+    """The provider's name. Example: `etsy`"""
     title: str
+    """The provider's name, as people know it. Example: `Etsy`"""
     version: str
+    """The version of the package. Example: `0.1.0`"""
     source: str
+    """The package it comes from. Example: `headway`"""
     roles: tuple[ProviderRole, ...]
+    """What it can be to Headway."""
     limits: tuple[str, ...]
+    """Its limits, in words. Example: `["5 calls a second", "5,000 calls a day"]`"""
     settings: tuple[str, ...]
+    """Names of its settings. Example: `["HEADWAY_ETSY_KEY"]`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +37,12 @@ class ProviderList:
     """Every provider that is installed, and plug-ins that cannot be loaded."""
 
     providers: tuple[ProviderView, ...]
+    """The providers."""
     broken: tuple[BrokenPlugin, ...]
+    """Plug-ins that cannot be loaded."""
 
 
-@operation("GET", "/api/providers", need=Need.OVERSEE, tag="overseeing")
+@operation("GET", "/api/providers", need=Need.OVERSEE, tag="suppliers", name="list_providers")
 def providers(caller: OperatorCaller) -> ProviderList:
     """List the suppliers, storefronts and platforms that this server can talk to."""
     return installed_providers(caller.app.settings)

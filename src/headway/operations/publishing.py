@@ -21,7 +21,7 @@ from headway.operations.operation import operation
 from headway.store.accounts.job_list import is_uuid
 from headway.store.catalog.publishing import PARTS_MAX, Publishing
 
-TAG = "publish"
+TAG = "publishing"
 NAMED_MAX = 5
 STATUSES = ["requested", "normalized", "created", "published", "blocked", "failed", "refused"]
 
@@ -31,15 +31,27 @@ class RequestedPart:
     """A part that somebody wants in a shop, and when to expect it there."""
 
     sku: Annotated[Sku, Field(alias="part_number")]
+    """The supplier's part number. Example: `WF338109=K3`"""
     shop_sku: str
+    """The SKU in the shop. Example: `WF338109`"""
     status: Annotated[str, Field(json_schema_extra={"enum": STATUSES})]
+    """How far the part is."""
     reason: str
+    """Why it failed or waits; empty if neither. Example: `waiting for its first read`"""
     shopify_product_id: str | None
+    """The product's id in the shop; null until it is created.
+    Example: `gid://shopify/Product/8123456789`
+    """
     place: int | None
+    """Its place in the queue; null if it does not wait for a read."""
     due_at: datetime | None
+    """When it is read; null if it has been."""
     expected_at: datetime | None
+    """When it is expected in the shop; null if it is there or failed."""
     left_out: tuple[str, ...]
+    """Details of the supplier that were left out, and why. Example: `["weight: not a number"]`"""
     note: str
+    """The part's note, for people; empty if there is none. Example: `created, not yet published`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +59,12 @@ class PublishBatch:
     """Parts that were asked for together, for one seller's shop, as they stand now."""
 
     batch_id: str
+    """The id of the batch. Example: `6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11`"""
     seller: SellerId
     counts: Mapping[str, int]
+    """Parts by status. Example: `{"published": 2, "waiting": 1}`"""
     parts: tuple[RequestedPart, ...]
+    """Each part with its status."""
 
 
 class PublishBody(RequestBody):
@@ -57,10 +72,14 @@ class PublishBody(RequestBody):
 
     model_config = example({"part_numbers": ["WF338109=K3", "AN 960/10L"], "seller": "acme"})
     part_numbers: Annotated[list[SkuText], Field(min_length=1, max_length=PARTS_MAX)]
+    """The parts to publish. Example: `["WF338109=K3"]`"""
     seller: SellerText | None = None
+    """Whose shop; it may be left out if there is only one seller. Example: `acme`"""
 
 
-@operation("POST", "/api/bulk-publish", need=Need.WRITE, tag=TAG, status=202)
+@operation(
+    "POST", "/api/bulk-publish", need=Need.WRITE, tag=TAG, status=202, name="publish_products"
+)
 def publish(caller: Caller, body: PublishBody) -> PublishBatch:
     """Ask for parts; each joins the next calls, and none is ever made twice."""
     app, now, batch_id = caller.shared, caller.now, fresh_id()
@@ -81,7 +100,14 @@ def publish(caller: Caller, body: PublishBody) -> PublishBatch:
     return _batch(queue, batch_id, seller, parts, now)
 
 
-@operation("GET", "/api/bulk-publish/{batch_id}", need=Need.READ, tag=TAG, errors=(404, 422))
+@operation(
+    "GET",
+    "/api/bulk-publish/{batch_id}",
+    need=Need.READ,
+    tag=TAG,
+    errors=(404, 422),
+    name="get_publish_batch",
+)
 def published_batch(caller: Caller, batch_id: NamePath) -> PublishBatch:
     """Show what became of a batch; a part belongs to the batch that asked for it last."""
     publishing = Publishing(caller.shared.pool)  # a place is counted among everybody's parts

@@ -60,7 +60,9 @@ class Recording:
     """The lines of a recording, and what could not be read."""
 
     lines: tuple[str, ...]
+    r"""The lines of the file, each a JSON object. Example: `["{\"kind\": \"reply\"}"]`"""
     problems: tuple[str, ...] = ()
+    """What could not be read. Example: `["customers: the scope read_customers is missing"]`"""
 
 
 class RecordBody(RequestBody):
@@ -70,6 +72,7 @@ class RecordBody(RequestBody):
     seller: SellerText
     platform: PlatformText = STOREFRONT
     pages: Annotated[int, Field(ge=1, le=PAGES_MAX)] = 1
+    """Pages of each kind of data. Example: `1`"""
 
 
 @operation("POST", "/api/shops/record", need=Need.OPERATE, tag=SHOPS, errors=(404, 409))

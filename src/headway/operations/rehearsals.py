@@ -69,8 +69,11 @@ class RehearsedLocation:
     """A stock location: in the shop or not, and whether the supplier's stock is mapped to it."""
 
     name: str
+    """The location's name. Example: `Main warehouse`"""
     is_in_shop: bool
+    """True if the shop has it."""
     is_mapped: bool
+    """True if stock of the supplier is mapped to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +81,11 @@ class RehearsedScope:
     """An access scope, what it is for, and whether the shop granted it."""
 
     name: str
+    """The scope's name at the platform. Example: `write_products`"""
     purpose: str
+    """What Headway needs it for. Example: `write prices`"""
     is_granted: bool
+    """True if the shop granted it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,15 +99,30 @@ class RehearsalReport:
     shop: str
     is_in_rehearsal: bool
     started_at: datetime | None
+    """When a person started the shop; null while it is in rehearsal."""
     made_at: datetime
+    """When the report was made."""
     version: str
+    """The report's version; confirm it to start the shop. Example: `5f0c1e2ab94d7733`"""
     api_version: str
+    """The version of the shop's API that Headway uses. Example: `2026-04`"""
     scopes: tuple[RehearsedScope, ...] | None
+    """Access scopes; null if the shop does not say."""
     locations: tuple[RehearsedLocation, ...] | None
+    """Stock locations; null until they were read."""
     warnings: tuple[str, ...]
+    """What you should know before you start the shop.
+    Example: `["3 parts are sold at zero stock"]`
+    """
     blocks: tuple[str, ...]
+    """What has to be done before the shop can be started.
+    Example: `["grant the scope write_products"]`
+    """
+    currency: str
     summary: RehearsalSummary
+    """Counts and sums over all listings."""
     items: tuple[RehearsedListing, ...]
+    """The listings of this page."""
     next_cursor: str | None
 
 
@@ -112,9 +133,14 @@ class StartedShop:
     seller: SellerId
     shop: str
     started_at: datetime
+    """When the shop was started."""
     version: str
+    """The version of the report that was confirmed. Example: `5f0c1e2ab94d7733`"""
+    currency: str
     summary: RehearsalSummary
+    """The summary of that report."""
     message: str
+    """What happens next. Example: `the shop is written from now on`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +149,9 @@ class RehearsalRead:
 
     seller: SellerId
     listings: int
+    """Listings that are read again."""
     message: str
+    """What happens next. Example: `12 listings are read again`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +170,12 @@ class StartBody(RequestBody):
 
     model_config = example({"version": "20261118T045512-9f3a1c2b7d04", "reason": "checked"})
     version: VersionText
+    """The `version` of the report that you read. Example: `5f0c1e2ab94d7733`"""
     reason: ReasonText = ""
+    """Why, for the history. Example: `prices checked with the merchant`"""
 
 
-@operation("GET", PATH, need=Need.READ, tag=TAG, errors=ERRORS)
+@operation("GET", PATH, need=Need.READ, tag=TAG, errors=ERRORS, name="get_rehearsal")
 def rehearsal(
     caller: Caller, shop: ShopPath, *, cursor: Cursor = None, limit: Limit = 50
 ) -> RehearsalReport:
@@ -155,11 +185,12 @@ def rehearsal(
     rest = [row for row in listings if after is None or row.sku > after]
     summary = summarize(listings)
     return RehearsalReport(
-        seller=account.user_id,
+        seller=account.seller,
         shop=account.shop,
         is_in_rehearsal=account.is_in_rehearsal,
         started_at=account.started_at,
         made_at=now,
+        currency=caller.shared.settings.currency,
         version=version_of(listings, now),
         api_version=main_storefront()[1].api_version(caller.shared.settings),
         scopes=_scopes(caller, account),
@@ -175,7 +206,7 @@ def rehearsal(
 def rehearsal_progress(caller: Caller, shop: str) -> RehearsalProgress:
     """Return how far the reading of a shop is, without what would be written; for the page."""
     account = _account(caller, shop)
-    counts = Rehearsals(caller.own.pool).progress(account.user_id, now=caller.now)
+    counts = Rehearsals(caller.own.pool).progress(account.seller, now=caller.now)
     listings, unread, reading = counts
     return RehearsalProgress(
         shop=account.shop,
@@ -186,16 +217,16 @@ def rehearsal_progress(caller: Caller, shop: str) -> RehearsalProgress:
     )
 
 
-@operation("POST", PATH, need=Need.WRITE, tag=TAG, errors=ERRORS)
+@operation("POST", PATH, need=Need.WRITE, tag=TAG, errors=ERRORS, name="repeat_rehearsal")
 def read_again(caller: Caller, shop: ShopPath) -> RehearsalRead:
     """Read a shop in rehearsal again, for a new report; a running Headway does it."""
     account = _account(caller, shop)
-    count = Rehearsals(caller.own.pool).read_again(account.user_id, now=caller.now)
+    count = Rehearsals(caller.own.pool).read_again(account.seller, now=caller.now)
     message = f"{count:,} listings are being read again" if count else "it was started"
-    return RehearsalRead(seller=account.user_id, listings=count, message=message)
+    return RehearsalRead(seller=account.seller, listings=count, message=message)
 
 
-@operation("POST", PATH + "/start", need=Need.WRITE, tag=TAG, errors=ERRORS)
+@operation("POST", PATH + "/start", need=Need.WRITE, tag=TAG, errors=ERRORS, name="start_shop")
 def start(caller: Caller, shop: ShopPath, body: StartBody) -> StartedShop:
     """Let Headway write to a shop, as in the report; refused if that has changed since."""
     made_at, digest = split_version(body.version)
@@ -216,13 +247,14 @@ def start(caller: Caller, shop: ShopPath, body: StartBody) -> StartedShop:
            for name, count in counts.items()},
     }  # fmt: skip
     store = Rehearsals(caller.own.pool)
-    if not store.start(account.user_id, report, reason=body.reason, now=now):
+    if not store.start(account.seller, report, reason=body.reason, now=now):
         raise ConflictError(f"{account.shop} was started a moment ago")
     return StartedShop(
-        seller=account.user_id,
+        seller=account.seller,
         shop=account.shop,
         started_at=now,
         version=body.version,
+        currency=caller.shared.settings.currency,
         summary=summary,
         message=f"{account.shop} is started: what the report says is written from now on",
     )

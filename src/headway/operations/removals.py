@@ -40,8 +40,11 @@ class RemovalRuling:
     """What was decided about a held removal, and how many listings were removed."""
 
     removal: HeldRemoval
+    """The held removal as it was."""
     removed: int
+    """Listings that were removed."""
     message: str
+    """What was done. Example: `15 listings are removed`"""
 
 
 class RemovalBody(RequestBody):
@@ -52,12 +55,17 @@ class RemovalBody(RequestBody):
 
     model_config = example({"seller": "acme", "platform": BUILT_IN_PLATFORMS[0], "missing": 15})
     seller: SellerText | None = None
+    """Whose account; it may be left out with a seller's key. Example: `acme`"""
     platform: PlatformText
     missing: Annotated[int, Field(ge=1)]
+    """The number of missing listings that you were shown. Example: `15`"""
     reason: ReasonText = ""
+    """Why, for the history. Example: `the section was closed`"""
 
 
-@operation("GET", "/api/removals", need=Need.READ, tag=TAG, errors=(404, 422))
+@operation(
+    "GET", "/api/removals", need=Need.READ, tag=TAG, errors=(404, 422), name="list_held_removals"
+)
 def removals(
     caller: Caller, *, seller: SellerQuery = None, cursor: Cursor = None, limit: Limit = 50
 ) -> HeldRemovalPage:

@@ -44,32 +44,48 @@ class SimulationBody(RequestBody):
 
     model_config = example({"kind": "simulate", "policy": "rolling", "products": 500, "days": 1})
     kind: Literal["simulate"]
+    """Always `simulate`."""
     lane: Literal["catalog", "account"] | None = None
+    """The lane to simulate. Example: `catalog`"""
     policy: PolicyName | Literal["all"] | None = None
+    """The policy; `all` compares them. Example: `adaptive`"""
     products: Annotated[int, Field(ge=1, le=PRODUCTS_MAX, examples=[500])] | None = None
+    """How many listings. Example: `500`"""
     days: Annotated[float, Field(ge=0.01, le=DAYS_MAX, examples=[1])] | None = None
+    """How many days. Example: `1`"""
     seed: Annotated[int, Field(ge=0, le=SEED_MAX, examples=[1])] | None = None
+    """The seed; the same seed gives the same result. Example: `1`"""
     world: Annotated[str, Field(min_length=1, max_length=50, pattern=r"^[a-z-]+$")] | None = None
+    """The world that the simulation runs in. Example: `ordinary`"""
     faults: Annotated[list[FaultText], Field(max_length=FAULTS_MAX)] | None = None
+    """Faults to inject. Example: `["outage@6h+30m"]`"""
     sellers: Annotated[int, Field(ge=1, le=SELLERS_MAX, examples=[1])] | None = None
+    """How many sellers. Example: `1`"""
     workers: Annotated[int, Field(ge=1, le=WORKERS_MAX, examples=[1])] | None = None
+    """How many workers. Example: `1`"""
     watch: bool | None = None
+    """True to judge the alert rules, too."""
 
 
 class PlanBody(RequestBody):
     """What `headway plan` takes; without `products` it is about those that are listed."""
 
     kind: Literal["plan"]
+    """Always `plan`."""
     products: Annotated[int, Field(ge=1, le=PLAN_PRODUCTS_MAX, examples=[5000])] | None = None
+    """How many listings; those that exist if it is left out. Example: `5000`"""
     add: Annotated[int, Field(ge=0, le=PLAN_PRODUCTS_MAX, examples=[100])] | None = None
+    """How many listings more. Example: `100`"""
     policy: PolicyName | None = None
+    """The policy. Example: `adaptive`"""
     limit: Annotated[float, Field(ge=0.1, le=CALLS_MAX, examples=[2])] | None = None
+    """Calls a minute. Example: `2`"""
 
 
 RunBody = Annotated[SimulationBody | PlanBody, Field(discriminator="kind")]
 
 
-@operation("GET", "/api/runs", need=Need.OVERSEE, tag=TAG, errors=(422,))
+@operation("GET", "/api/runs", need=Need.OVERSEE, tag=TAG, errors=(422,), name="list_runs")
 def runs(caller: OperatorCaller, *, cursor: Cursor = None, limit: Limit = 50) -> RunPage:
     """List runs, the newest first."""
     rows = Runs(caller.app.pool).newest(limit=limit + 1, cursor=cursor)
@@ -93,7 +109,9 @@ def start_run(caller: OperatorCaller, body: RunBody) -> Run:
     return Runs(caller.app.pool).add(fresh_id(), kind, request, actor=caller.actor, now=now)
 
 
-@operation("GET", "/api/runs/{run_id}", need=Need.OVERSEE, tag=TAG, errors=(404, 422))
+@operation(
+    "GET", "/api/runs/{run_id}", need=Need.OVERSEE, tag=TAG, errors=(404, 422), name="get_run"
+)
 def run(caller: OperatorCaller, run_id: NamePath) -> Run:
     """Show a run, and what it came to."""
     return Runs(caller.app.pool).find(run_id)

@@ -27,7 +27,7 @@ from headway.operations.permits import THROTTLED_MAX_S, THROTTLED_S
 from headway.store.limits.ledger import LimitQueries
 from headway.store.pauses import Pauses
 
-TAG = "permits"
+TAG = "limits"
 # A permit that is not begun so long after its start is given to the next in the queue.
 GRACE_S = 30.0
 # While a person has paused the limit, ask again this often.
@@ -69,14 +69,25 @@ class SharedPermit:
     """
 
     id: str | None
+    """The permit's id; null if none was reserved.
+    Example: `6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11`
+    """
     limit: str
+    """The limit, as it was named. Example: `main`"""
     state: PermitState
+    """Whether the call may be sent now."""
     wait_s: float = 0
+    """Seconds to wait before the next request; 0 if the call may be sent."""
     reason: str = ""
+    """Why it waits; empty if it does not. Example: `Waiting for the rate limit.`"""
     send_within_s: float | None = None
+    """Seconds within which the call must be sent; null unless granted."""
     finish_within_s: float | None = None
+    """Seconds within which the call must have ended; null unless granted."""
     send_by: datetime | None = None
+    """When the call must have been sent; null unless granted."""
     finish_by: datetime | None = None
+    """When the call must have ended; null unless granted."""
 
 
 class PermitBody(RequestBody):
@@ -88,11 +99,17 @@ class PermitBody(RequestBody):
 
     model_config = example({"limit": "main", "max_wait_s": 120, "purpose": "nightly import"})
     limit: NamePath
+    """A supplier's name or a limit key. Example: `main`"""
     max_wait_s: Annotated[float, Field(ge=0, le=3600)] = 60
+    """The longest wait in seconds. Example: `60`"""
     timeout_s: Annotated[float, Field(gt=0, le=600)] = 60
+    """The longest time in seconds from the grant to the end of the call. Example: `30`"""
     priority: PermitPriority = PermitPriority.ORDINARY
+    """The place in the limiter's queue."""
     cost: Annotated[float, Field(gt=0, le=1000)] = 1
+    """What the call uses of the limit. Example: `1`"""
     purpose: Annotated[str, Field(min_length=1, max_length=100, pattern=PLAIN)] = PURPOSE
+    """What the call is for; the ledger shows it. Example: `nightly import`"""
 
 
 class SettleBody(RequestBody):
@@ -100,8 +117,11 @@ class SettleBody(RequestBody):
 
     model_config = example({"outcome": "answered", "http_status": 200})
     outcome: CallOutcome = CallOutcome.ANSWERED
+    """How the call ended."""
     http_status: Annotated[int | None, Field(ge=100, le=599)] = None
+    """The HTTP status of the reply. Example: `200`"""
     retry_after_s: Annotated[float | None, Field(ge=0)] = None
+    """The seconds that a 429 reply asked to wait. Example: `60`"""
 
 
 @operation("POST", "/api/permits", need=Need.PERMIT, tag=TAG, errors=(404,), status=201)

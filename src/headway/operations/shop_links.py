@@ -32,8 +32,14 @@ class ConnectLink:
     platform: PlatformName
     seller: SellerId
     link: str | None = field(repr=False)
+    """The link to the platform's consent page; null when the reply is replayed.
+    Example: `https://www.etsy.com/oauth/connect?state=abc`
+    """
     expires_at: datetime
     callback: str
+    """The address to which the platform sends the person back; it must be registered there.
+    Example: `https://headway.example.com/oauth/etsy/callback`
+    """
 
 
 class LinkBody(RequestBody):
@@ -45,7 +51,15 @@ class LinkBody(RequestBody):
     platform: PlatformText = STOREFRONT
 
 
-@operation("POST", "/api/shops/link", need=Need.OPERATE, tag=TAG, status=201, shown_once="link")
+@operation(
+    "POST",
+    "/api/shops/link",
+    need=Need.OPERATE,
+    tag=TAG,
+    status=201,
+    shown_once="link",
+    name="create_connect_link",
+)
 def connect_link(caller: OperatorCaller, body: LinkBody) -> ConnectLink:
     """Make a link where a shop's owner lets us in; it works once, for an hour."""
     app, settings = caller.app, caller.app.settings

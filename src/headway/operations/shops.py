@@ -67,15 +67,30 @@ class ShopView:
     platform: PlatformName
     shop: str
     title: str
+    """The shop's name, as people know it. Example: `Acme Aviation`"""
     status: str
+    """Whether the shop is connected. Example: `connected`"""
     reason: str
+    """Why it is not connected; empty if it is. Example: `the shop refused the token`"""
     is_in_rehearsal: bool
     locations: tuple[str, ...] | None
+    """Names of the shop's stock locations; null until they were read.
+    Example: `["Main warehouse"]`
+    """
     unknown_locations: tuple[str, ...] | None
+    """Locations of the supplier that the shop does not have; null until they were read.
+    Example: `["Dallas"]`
+    """
     missing_scopes: tuple[AccessScope, ...] | None
+    """Access scopes that the shop has not granted; null if the platform does not say."""
     scope_advice: str
+    """How to grant them; empty if none is missing.
+    Example: `run: headway connect acme.myshopify.com`
+    """
     tally: ShopTally | None
+    """Listings in the shop; null for a platform that is only read."""
     counts: WrittenCounts
+    """Stored records of its account."""
 
     @property
     def cursor(self) -> str:
@@ -96,9 +111,17 @@ class ShopConnection:
     """A shop that was connected, and the mapped locations and access scopes that it lacks."""
 
     account: ConnectedShop
+    """The connection."""
     unknown_locations: tuple[str, ...] | None
+    """Locations of the supplier that the shop does not have; null until they were read.
+    Example: `["Dallas"]`
+    """
     missing_scopes: tuple[AccessScope, ...] | None
+    """Access scopes that the shop has not granted; null if the platform does not say."""
     scope_advice: str
+    """How to grant them; empty if none is missing.
+    Example: `run: headway connect acme.myshopify.com`
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,11 +130,17 @@ class TierView:
 
     seller: SellerId
     tier: Tier
+    """What the seller pays for."""
     orders_quota: int
+    """Orders that the tier includes each month."""
     orders_used: int
+    """Orders counted this month."""
     interval_min: float
+    """Minutes between two runs of a job."""
     lifted: int
+    """Jobs that went on because of the change."""
     has_account: bool
+    """True if the seller has an account at a platform."""
 
 
 class TierBody(RequestBody):
@@ -119,6 +148,7 @@ class TierBody(RequestBody):
 
     model_config = example({"tier": "pro"})
     tier: Tier
+    """What the seller pays for."""
 
 
 class ConnectBody(RequestBody):
@@ -135,12 +165,21 @@ class ConnectBody(RequestBody):
     seller: SellerText
     platform: PlatformText = STOREFRONT
     access_token: Secret | None = None
+    """The access token, unless the shop's own app is used. Example: `shpat_0123456789abcdef`"""
     refresh_token: Secret | None = None
+    """The refresh token, where the platform gives one. Example: `1/abcdef`"""
     client_id: Text = ""
+    """The id of the shop's own app. Example: `7f0c1b9e4a4e4f0e`"""
     client_secret: Secret | None = None
+    """The secret of the shop's own app. Example: `shpss_0123456789abcdef`"""
     owner: Text = ""
+    """The id of the platform's account that owns several shops; they share one limit.
+    Example: `51234567`
+    """
     title: Text = ""
+    """The shop's name, as people know it. Example: `Acme Aviation`"""
     check: bool = True
+    """False to store the tokens without calling the shop."""
 
 
 class DisconnectBody(RequestBody):
@@ -150,9 +189,10 @@ class DisconnectBody(RequestBody):
     seller: SellerText
     platform: PlatformText = STOREFRONT
     reason: ReasonText = ""
+    """Why, for the history. Example: `the shop was sold`"""
 
 
-@operation("GET", "/api/shops", need=Need.READ, tag=TAG, errors=(404, 422))
+@operation("GET", "/api/shops", need=Need.READ, tag=TAG, errors=(404, 422), name="list_shops")
 def shops(
     caller: Caller, *, seller: SellerQuery = None, cursor: Cursor = None, limit: Limit = 50
 ) -> ShopPage:
@@ -160,10 +200,10 @@ def shops(
     accounts, warehouse = ConnectedShops(caller.own.pool), Warehouse(caller.own.pool)
     after = (None, None) if cursor is None else cursors.decode(cursor, str, str)
     rows = accounts.some(caller.known(seller), after=after, limit=limit + 1)
-    tallies = accounts.tally({shop.user_id for shop in rows})
+    tallies = accounts.tally({shop.seller for shop in rows})
     views = [
         ShopView(
-            seller=shop.user_id,
+            seller=shop.seller,
             platform=shop.platform,
             shop=shop.shop,
             title=shop.title,
@@ -174,7 +214,7 @@ def shops(
             unknown_locations=_unknown_locations(caller.shared, shop),
             missing_scopes=missing_scopes(caller.shared, shop),
             scope_advice=scope_advice(caller.shared, shop),
-            tally=tallies[shop.user_id] if shop.platform == STOREFRONT else None,
+            tally=tallies[shop.seller] if shop.platform == STOREFRONT else None,
             counts=warehouse.counts(shop.bare),
         )
         for shop in rows
@@ -183,7 +223,14 @@ def shops(
     return ShopPage(items=items, next_cursor=next_cursor)
 
 
-@operation("GET", "/api/sellers/{seller:path}/tier", need=Need.READ, tag=TAG, errors=(404, 422))
+@operation(
+    "GET",
+    "/api/sellers/{seller:path}/tier",
+    need=Need.READ,
+    tag=TAG,
+    errors=(404, 422),
+    name="get_tier",
+)
 def tier(caller: Caller, seller: SellerPath) -> TierView:
     """Show what a seller pays for, and what is left of the month."""
     known = caller.known(seller)
@@ -199,7 +246,7 @@ def set_tier(caller: OperatorCaller, seller: SellerPath, body: TierBody) -> Tier
     return _tier(caller, seller, lifted=lifted)
 
 
-@operation("POST", "/api/shops/connect", need=Need.OPERATE, tag=TAG)
+@operation("POST", "/api/shops/connect", need=Need.OPERATE, tag=TAG, name="connect_shop")
 def connect(caller: OperatorCaller, body: ConnectBody) -> ShopConnection:
     """Connect a seller to a shop, or give the shop new tokens; they are kept encrypted."""
     app, platform = caller.app, known_platform(body.platform)
@@ -241,7 +288,14 @@ def connect(caller: OperatorCaller, body: ConnectBody) -> ShopConnection:
     )
 
 
-@operation("POST", "/api/shops/disconnect", need=Need.OPERATE, tag=TAG, errors=(404,))
+@operation(
+    "POST",
+    "/api/shops/disconnect",
+    need=Need.OPERATE,
+    tag=TAG,
+    errors=(404,),
+    name="disconnect_shop",
+)
 def disconnect(caller: OperatorCaller, body: DisconnectBody) -> ConnectedShop:
     """Stop reading and writing a seller's shop, and forget its tokens."""
     app, platform = caller.app, known_platform(body.platform)
@@ -301,7 +355,7 @@ def _greet(app: App, account: ConnectedShop) -> ConnectedShop:
         if app.clock.monotonic() > give_up_s:
             break
         result = push.step()
-        account = accounts.of_seller(account.user_id)
+        account = accounts.of_seller(account.seller)
         if isinstance(result, Wait):
             wait_s = (result.until - app.clock.now()).total_seconds()
             app.clock.sleep(min(max(wait_s, 0), GREET_S))
@@ -344,7 +398,7 @@ def scope_advice(app: App, shop: ConnectedShop | AccountView) -> str:
     """Return how to grant the access scopes that a shop lacks; empty if it lacks none."""
     if not missing_scopes(app, shop):
         return ""
-    return platform_role(shop.platform).scope_advice(app.settings, shop.shop, shop.user_id)
+    return platform_role(shop.platform).scope_advice(app.settings, shop.shop, shop.seller)
 
 
 def missing_scopes(app: App, shop: ConnectedShop | AccountView) -> tuple[AccessScope, ...] | None:

@@ -67,12 +67,17 @@ class AddedSupplier:
     """A stored supplier; it is not new where it only got another credential."""
 
     name: SupplierName
+    """The supplier's name. Example: `east`"""
     client_id: str
     username: str
     url: str
     kind: str
+    """The kind of supplier, as `headway providers` lists it; empty for the usual one.
+    Example: `feed`
+    """
     options: Mapping[str, Any]
     is_new: bool
+    """False if only the credential changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +86,7 @@ class AcceptedList:
 
     supplier: SupplierName
     message: str
+    """What happens next. Example: `the list is read at the next call`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +96,7 @@ class AssignedSeller:
     supplier: SupplierName
     seller: SellerId
     moved: int
+    """Listings that moved to the supplier's queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,12 +129,19 @@ class SupplierBody(RequestBody):
 
     model_config = example({**EXAMPLE, "client_secret": "...", "password": "..."})
     name: Annotated[SupplierName, checked(supplier_named), Field(examples=["east"])]
+    """The supplier's name. Example: `east`"""
     kind: Word = ""
+    """The kind of supplier, as `headway providers` lists it; empty for the usual one.
+    Example: `feed`
+    """
     client_id: Word = ""
     client_secret: Secret | None = None
+    """The secret of the credential. Example: `0123456789abcdef`"""
     username: Word = ""
     password: Secret | None = None
+    """The password, where the supplier wants one. Example: `correct horse battery staple`"""
     token: Secret | None = None
+    """The token, where the supplier wants one. Example: `0123456789abcdef`"""
     url: Word = ""
     options: dict[str, Any] = Field(default_factory=dict)
 
@@ -137,9 +151,12 @@ class AssignmentBody(RequestBody):
 
     model_config = example({"seller": "acme"})
     seller: SellerText
+    """The seller who is to buy there. Example: `acme`"""
 
 
-@operation("GET", "/api/suppliers", need=Need.OVERSEE, tag=TAG, errors=(422,))
+@operation(
+    "GET", "/api/suppliers", need=Need.OVERSEE, tag=TAG, errors=(422,), name="list_suppliers"
+)
 def suppliers(caller: OperatorCaller, *, cursor: Cursor = None, limit: Limit = 50) -> SupplierPage:
     """List suppliers: who buys there, calls of the last 24 hours, whether they answer."""
     app, now, queries = caller.app, caller.now, SupplierQueries(caller.app.pool)
@@ -188,7 +205,14 @@ def assign_seller(
     return AssignedSeller(supplier=name, seller=body.seller, moved=moved)
 
 
-@operation("POST", "/api/suppliers/{name}/accept", need=Need.OPERATE, tag=TAG, errors=(404,))
+@operation(
+    "POST",
+    "/api/suppliers/{name}/accept",
+    need=Need.OPERATE,
+    tag=TAG,
+    errors=(404,),
+    name="accept_price_list",
+)
 def accept_list(caller: OperatorCaller, name: SupplierPath) -> AcceptedList:
     """Accept the price list that is held for this supplier; refused if none is held."""
     app = caller.app

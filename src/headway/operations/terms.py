@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from headway.core.access import Need
 from headway.core.catalog.listings import SellerId
@@ -16,7 +16,11 @@ from headway.operations.operation import operation
 
 TAG = "shops"
 PATH = "/api/sellers/{seller:path}/terms"
-Share = Annotated[Decimal, Field(examples=["0.12"])]
+Share = Annotated[
+    Decimal,
+    Field(examples=["0.12"]),
+    WithJsonSchema({"type": "string", "format": "decimal", "examples": ["0.12"]}),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,15 +31,27 @@ class PriceTerms:
     """
 
     price_basis: str
+    """Which price of the supplier is used: `list` or `net`. Example: `net`"""
     markup: Decimal
+    """Share that is added to the supplier's price. Example: `0.12`"""
     rounding: str
+    """How prices are rounded: `cent`, `whole` or `99`. Example: `99`"""
     margin_min: Decimal
+    """The smallest share of the price above cost. Example: `0.05`"""
     compare_at: str
+    """What happens to the compare-at price: `keep`, `clear` or `list`. Example: `keep`"""
     channels: str
+    """Sales channels to publish on, separated by commas; `none` for none.
+    Example: `Online Store, Point of Sale`
+    """
     oversell: str
+    """What happens to selling at zero stock: `keep` or `deny`. Example: `keep`"""
     description_template: str
+    """The template of a new product's description. Example: `<p>{description}</p>`"""
     guard_move: Decimal
+    """A price that moves by a larger share is held. Example: `0.5`"""
     guard_share: Decimal
+    """If a larger share of listings changes at once, all are held. Example: `0.2`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +59,11 @@ class TermsView:
     """The terms that hold for a seller, and the names of those that are the seller's own."""
 
     seller: SellerId | None
+    """The seller; null for the deployment's terms."""
     terms: PriceTerms
+    """The terms that hold."""
     own: tuple[str, ...]
+    """Names of the terms that are the seller's own. Example: `["markup"]`"""
 
 
 class TermsBody(RequestBody):
@@ -52,25 +71,36 @@ class TermsBody(RequestBody):
 
     model_config = example({"price_basis": "net", "markup": "0.12", "rounding": "99"})
     price_basis: Literal["list", "net"] | None = None
+    """Which price of the supplier is used. Example: `net`"""
     markup: Share | None = None
+    """Share that is added to the supplier's price. Example: `0.12`"""
     rounding: Literal["cent", "whole", "99"] | None = None
+    """How prices are rounded. Example: `99`"""
     margin_min: Share | None = None
+    """The smallest share of the price above cost. Example: `0.05`"""
     compare_at: Literal["keep", "clear", "list"] | None = None
+    """What happens to the compare-at price. Example: `keep`"""
     channels: Annotated[str, Field(examples=["Online Store, Point of Sale"])] | None = None
+    """Sales channels to publish on, separated by commas; `none` for none."""
     oversell: Literal["keep", "deny"] | None = None
+    """What happens to selling at zero stock. Example: `keep`"""
     description_template: Annotated[str, Field(examples=["<p>{description}</p>"])] | None = None
+    """The template of a new product's description."""
     guard_move: Share | None = None
+    """A price that moves by a larger share is held. Example: `0.5`"""
     guard_share: Share | None = None
+    """If a larger share of listings changes at once, all are held. Example: `0.2`"""
     reset: bool = False
+    """True to go back to the deployment's terms first."""
 
 
-@operation("GET", "/api/terms", need=Need.OVERSEE, tag=TAG)
+@operation("GET", "/api/terms", need=Need.OVERSEE, tag=TAG, name="get_default_terms")
 def deployment_terms(caller: OperatorCaller) -> TermsView:
     """Show the deployment's price rule and guard, which hold where a seller has set none."""
     return _view(caller, None, {})
 
 
-@operation("GET", PATH, need=Need.READ, tag=TAG, errors=(422,))
+@operation("GET", PATH, need=Need.READ, tag=TAG, errors=(422,), name="get_terms")
 def terms(caller: Caller, seller: SellerPath) -> TermsView:
     """Show a seller's price rule and guard."""
     named = caller.named(seller)

@@ -9,7 +9,9 @@ class AccessScope:
     """A permission that a shop grants, and what Headway needs it for."""
 
     name: str
+    """The scope's name at the platform. Example: `write_products`"""
     purpose: str
+    """What Headway needs it for. Example: `write prices`"""
 
 
 def list_scopes(scopes: Sequence[AccessScope]) -> str:

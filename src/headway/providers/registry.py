@@ -42,9 +42,13 @@ class BrokenPlugin:
     """A plug-in that cannot be used, and why."""
 
     name: str
+    """The plug-in's name. Example: `acme`"""
     version: str
+    """The version of its package. Example: `0.1.0`"""
     source: str
+    """The package it comes from. Example: `acme-headway`"""
     reason: str
+    """Why it cannot be loaded. Example: `No module named 'acme_client'`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ HOUR_S = 3600
 PAUSES_SHOWN = 50
 
 TROUBLE = """
-SELECT user_id, sku, consecutive_failures AS failures, coalesce(last_error, '') AS error,
+SELECT user_id AS seller, sku, consecutive_failures AS failures, coalesce(last_error, '') AS error,
   next_sync_at AS next_at, NOT is_active AS is_parked
 FROM product_sync_schedule WHERE consecutive_failures > 0 {of_seller}
 ORDER BY consecutive_failures DESC LIMIT %(most)s
@@ -62,6 +62,7 @@ class PermitStatus:
     """State of the supplier's limit: when a permit is free, and whether it is on hold."""
 
     free_at: datetime
+    """When the limit permits the next call."""
     paused_until: datetime | None = None
     pause_reason: str = ""
 
@@ -71,10 +72,15 @@ class Spent:
     """Use of the supplier's limit."""
 
     minute_count: int
+    """Calls in the last minute."""
     minute_limit: int
+    """Calls permitted in a minute."""
     day_count: int
+    """Calls in the last 24 hours."""
     day_limit: int
+    """Calls permitted in 24 hours."""
     fill: float | None
+    """Share of paid seats that were used, from 0 to 1; null if no call was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,24 +88,34 @@ class RecentCall:
     """One call of the ledger; seats are 0 for a request without listings."""
 
     at: datetime
+    """When the call was sent."""
     result: str
+    """How it ended, in a word. Example: `ok`"""
     is_good: bool
+    """True if the provider answered it."""
     is_over: bool
+    """False while the call is under way."""
     seats_used: int
+    """Parts in the call."""
     seats_paid: int
+    """Parts that the call had room for."""
     duration_s: float | None
+    """Seconds from sending to the reply; null while it is under way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
     """A listing that failed, and when it is tried again."""
 
-    user_id: SellerId
+    seller: SellerId
     sku: Sku
     failures: int
     error: str
+    """Why it failed. Example: `404: no such part`"""
     next_at: datetime
+    """When it is tried again."""
     is_parked: bool
+    """True if Headway gave up until somebody revives it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,20 +128,37 @@ class Overview:
 
     now: datetime
     next_call: NextCall
+    """The supplier's next call."""
     spent: Spent
+    """Use of the supplier's limit."""
     counts: ListingCounts
+    """Listings by state."""
     oldest_read_at: datetime | None
+    """When the listing that was read longest ago was read; null if none was read."""
     ages_h: tuple[int, ...]
+    """Listings by the age of their last read: the first number counts those younger than an hour.
+    Example: `[120, 84, 12]`
+    """
     breaker: Breaker
+    """The supplier's circuit breaker."""
     gate: PermitStatus
+    """When the supplier's limit permits a call."""
     changes: tuple[ObservedChange, ...]
+    """The latest changes that reads observed."""
     storefront: StorefrontStatus
+    """The shops, held changes and failed writes."""
     calls: tuple[RecentCall, ...]
+    """The latest calls to the supplier."""
     trouble: tuple[Trouble, ...]
+    """Listings that failed and are tried again, and parked ones."""
     calls_per_hour: tuple[int, ...]
+    """Calls in each of the last 24 hours, the oldest first. Example: `[118, 120, 117]`"""
+    currency: str
     supplier: SupplierName = MAIN
     pauses: tuple[Pause, ...] = ()
+    """What is paused."""
     accounts: AccountsStatus = field(default_factory=AccountsStatus)
+    """Accounts, their jobs and quotas."""
 
 
 def overview(
@@ -139,15 +172,15 @@ def overview(
     minute_limit: int,
     resource_of: Callable[[str], Resource],
     accounts: Callable[[Pool], AccountsStatus],
+    currency: str,
     seller: SellerId | None = None,
     seller_pool: Pool | None = None,
 ) -> Overview:
     """Read everything the first page shows.
 
     `queue` reads the supplier's queue and `accounts` the state of the accounts, each through the
-    pool it gets; `resource_of` names the limit that binds a shop. For a
-    `seller`, only that seller's rows are read, through `seller_pool`; of the shared state there
-    are the clock, the next call, the budget and the breaker, but no ledger.
+    pool it gets; `resource_of` names the limit that binds a shop. For a `seller`, only that
+    seller's rows are read, through `seller_pool`; of the shared state there is no ledger.
     """
     # Two halves at once, each on one connection at a time: holding one connection while waiting for
     # another could deadlock.
@@ -178,6 +211,7 @@ def overview(
     return Overview(
         now=now,
         supplier=supplier,
+        currency=currency,
         next_call=coming if seller is None else coming.for_seller(seller, shared.queue.front),
         spent=shared.spent,
         counts=counts,

@@ -19,7 +19,7 @@ from headway.operations.callers import Caller
 from headway.web.authentication import COOKIE, CSRF_HEADER, SAFE, AuthenticationGate, Visitor
 from headway.web.body_limits import read_body, with_body
 from headway.web.idempotency import HEADER, KEY_CHARS_MAX, once
-from headway.web.problems import Handle, ProblemShape, answering
+from headway.web.problems import Handle, Problem, answering
 
 NEED = "x-headway-need"
 KEY_SCHEME = HTTPBearer(
@@ -32,16 +32,16 @@ SESSION_SCHEME = APIKeyCookie(
     auto_error=False,
 )
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    401: {"model": ProblemShape, "description": "No key or session that we know."},
-    403: {"model": ProblemShape, "description": "Known, but not allowed to; see docs: access."},
-    429: {"model": ProblemShape, "description": "Asked too often; Retry-After says how long."},
-    503: {"model": ProblemShape, "description": "The database is down."},
+    401: {"model": Problem, "description": "No key or session that we know."},
+    403: {"model": Problem, "description": "Known, but not allowed to; see docs: access."},
+    429: {"model": Problem, "description": "Asked too often; Retry-After says how long."},
+    503: {"model": Problem, "description": "The database is down."},
 }
 WRITE_REFUSALS: dict[int | str, dict[str, Any]] = {
-    408: {"model": ProblemShape, "description": "The body did not come in time."},
-    409: {"model": ProblemShape, "description": "Not as things are, or the same is under way."},
-    413: {"model": ProblemShape, "description": "The body is too large."},
-    422: {"model": ProblemShape, "description": "Malformed; the detail names the field."},
+    408: {"model": Problem, "description": "The body did not come in time."},
+    409: {"model": Problem, "description": "Not as things are, or the same is under way."},
+    413: {"model": Problem, "description": "The body is too large."},
+    422: {"model": Problem, "description": "Malformed; the detail names the field."},
 }
 KEY_PARAMETER = {
     "name": HEADER,

@@ -154,7 +154,7 @@ def decide(held: HeldListing) -> str:
     """Return the command that decides a held change."""
     verb = "approve" if held.can_approve else "publish" if held.price_old is None else "reject"
     dashes = ["--"] if held.sku.startswith("-") else []
-    return shlex.join(["headway", verb, "--seller", held.user_id, *dashes, held.sku])
+    return shlex.join(["headway", verb, "--seller", held.seller, *dashes, held.sku])
 
 
 def result(text: str) -> str:
@@ -180,8 +180,8 @@ def connect(account: AccountView) -> str:
 
     role = platforms().get(account.platform)
     if role is not None and role.consent is not None and role.consent.asks_for_shop:
-        return shlex.join(["headway", "connect", account.platform, "--seller", account.user_id])
-    words = ["headway", "connect", account.shop, "--seller", account.user_id]
+        return shlex.join(["headway", "connect", account.platform, "--seller", account.seller])
+    words = ["headway", "connect", account.shop, "--seller", account.seller]
     if account.platform != STOREFRONT:
         words += ["--platform", account.platform]
     return shlex.join(words)

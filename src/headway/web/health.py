@@ -31,47 +31,55 @@ ACTOR = "metrics"
 TICK_AGE_MAX = timedelta(minutes=TICK_AGE_MAX_MIN)
 
 
-class HealthShape(Shape):
-    """That the process lives."""
+class Health(Shape):
+    """The process is alive."""
 
     status: Literal["ok"]
+    """Always `ok`."""
     version: str
+    """The version of Headway. Example: `0.1.0`"""
 
 
-class ReadyShape(Shape):
+class Readiness(Shape):
     """Whether this server can work; the reasons if it cannot."""
 
     is_ready: bool
+    """True if this server can work."""
     reasons: list[str]
+    """Why it cannot; empty if it can. Example: `["the database is down"]`"""
 
 
 def router(app: App) -> APIRouter:
     """Make the routes of one application."""
     routes = APIRouter(route_class=ProblemRoute, tags=["health"])
 
-    @routes.get("/healthz")
-    async def healthz() -> HealthShape:
-        """Say that the process lives; whether it can work is `/readyz`."""
-        return HealthShape(status="ok", version=__version__)
+    @routes.get("/healthz", name="get_health", operation_id="get_health")
+    async def healthz() -> Health:
+        """Answer if the process is alive; `/readyz` says whether it can work."""
+        return Health(status="ok", version=__version__)
 
     @routes.get(
         "/readyz",
-        response_model=ReadyShape,
-        responses={503: {"model": ReadyShape, "description": "Not ready."}},
+        name="get_readiness",
+        operation_id="get_readiness",
+        response_model=Readiness,
+        responses={503: {"model": Readiness, "description": "Not ready."}},
     )
     def readyz() -> Response:
         """Return whether database, schema and limiter can be used, and somebody ticks."""
         reasons = _reasons(app)
-        readiness = ReadyShape(is_ready=not reasons, reasons=reasons)
+        readiness = Readiness(is_ready=not reasons, reasons=reasons)
         return JSONResponse(readiness.model_dump(), status_code=503 if reasons else 200)
 
     content = {"text/plain": {"schema": {"type": "string"}, "example": METRICS_EXAMPLE}}
     needed: dict[int | str, dict[str, Any]] = {
-        status: REFUSALS[status] for status in (401, 403, 429)
+        status: REFUSALS[status] for status in (401, 403, 429, 503)
     }
 
     @routes.get(
         "/metrics",
+        name="get_metrics",
+        operation_id="get_metrics",
         response_class=Response,
         responses={200: {"description": "Prometheus text.", "content": content}, **needed},
         openapi_extra={NEED: Need.OVERSEE.value},

@@ -4,60 +4,49 @@ Errors are problem details under their own media type, and every body and reply 
 one that its shape declares, or one made of what each field is.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, get_type_hints
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from headway.core.dispatch import STOREFRONT
+from headway.operations.registry import OPERATIONS
+from headway.web.field_docs import PARAMETERS, Schema, complete, describe
+from headway.web.problems import Shape
 
 PROBLEM, PLAIN_JSON = "application/problem+json", "application/json"
-OURS = {"$ref": "#/components/schemas/ProblemShape"}
+OURS = {"$ref": "#/components/schemas/Problem"}
 FASTAPIS = ("HTTPValidationError", "ValidationError")
+FASTAPI_SAYS = ("", "Successful Response")
 REFUSED = 400
 DEEP_MAX = 8
-DESCRIPTION = (
-    "Keeps a storefront true to a supplier that may be asked only twice a minute. Send a key as"
-    " `Authorization: Bearer hw_...`; `x-headway-need` says what a request needs of it. Errors are"
-    " RFC 9457 problem details. Instants are UTC, money is decimal text."
-)
-WORDS: dict[str, Any] = {
-    "sku": "WF338109=K3",
-    "shop_sku": "WF338109",
-    "seller": "acme",
-    "user_id": "acme",
-    "title": "Washer, flat",
-    "shop": "acme.myshopify.com",
-    "next_cursor": None,
-    "slot": "06:30",
-    "reason": "the price would rise by 127 %",
-    "sentence": "Due since 11:59 UTC; it has a seat in the next call, which may leave at 12:00:30.",
-    "currency": "USD",
-    "priority": "scheduled",
-    "progress": 0.42,
-    "hour": 6,
-    "minute": 30,
-    "detail": "there is no such thing; see /api/limits",
-    "status": 404,
-    "old": {"price": "118.00"},
-    "new": {"price": "129.90"},
-    "actor": "ada",
-    "last_error": "",
-    "error": "",
-    "version": "0.1.0",
-    "prefix": "hw_1f0c9a2b",
-    "address": "192.0.2.7",
-    "role": "seller",
-    "link": "/changes",
-    "platform": str(STOREFRONT),
-}
-ENDINGS: dict[str, Any] = {
-    "_at": "2026-03-04T12:00:00Z",
-    "_until": "2026-03-04T12:00:30Z",
-    "_id": "6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11",
-    "_price": "129.90",
-    "_share": 0.98,
+PLAIN: Mapping[object, object] = {"integer": 3, "number": 0.5, "boolean": True, "string": "text"}
+DESCRIPTION = """\
+Headway keeps a storefront in line with a supplier that may be called only twice a minute, and keeps
+sellers' order data up to date with the platforms they sell on.
+
+Send an API key as `Authorization: Bearer hw_...`; `x-headway-need` is the permission that a request
+needs. Errors are problem details (RFC 9457) that name the field and say what to do. Times are UTC
+in ISO 8601. Money is decimal text, such as `"129.90"`; the `currency` beside it is an ISO 4217
+code. Lists are pages: pass `next_cursor` as `cursor` to get the next one.
+"""
+TAGS: Mapping[str, str] = {
+    "status": "The deployment at a glance: the next call, what is up to date, and what is not.",
+    "products": "Listings: search, explanation, price history, slots, and reading a part now.",
+    "imports": "Files of products and price lists, sent in chunks.",
+    "events": "The history: of one part, and of everything as an export.",
+    "changes": "Price changes that are held for review, and rolling prices back.",
+    "pauses": "Stopping everything, a supplier, a seller or parts, and resuming them.",
+    "publishing": "Parts to be created in a seller's shop.",
+    "accounts": "Sellers' accounts at platforms, their jobs, and listings that are missing there.",
+    "shops": "Shops: connecting, rehearsal, tiers, and terms such as the price rule.",
+    "suppliers": "Suppliers, their credentials, and the sellers who buy there.",
+    "monitoring": "Freshness, alerts, laws, and notifications.",
+    "limits": "Rate limits, their ledger of calls, and permits for other programs.",
+    "runs": "Simulations and capacity plans.",
+    "access": "API keys, login links and sessions.",
+    "health": "Probes and metrics for the machinery that runs Headway.",
+    "webhooks": "What platforms send.",
 }
 
 
@@ -69,16 +58,36 @@ def document(site: FastAPI) -> dict[str, Any]:
             version=site.version,
             description=DESCRIPTION,
             routes=site.routes,
+            tags=[{"name": name, "description": text} for name, text in TAGS.items()],
         )
         schemas = spec.setdefault("components", {}).setdefault("schemas", {})
-        _require_reply_fields(spec, schemas)
-        for operation in operations(spec):
-            _describe_problems(operation)
-            _give_examples(operation, schemas)
         for name in FASTAPIS:
             schemas.pop(name, None)
+        _require_reply_fields(spec, schemas)
+        complete(schemas, _types())
+        for operation in operations(spec):
+            _describe_problems(operation)
+            _describe_success(operation, schemas)
+            _describe_parameters(operation, schemas)
+            _give_examples(operation, schemas)
         site.openapi_schema = spec
     return site.openapi_schema
+
+
+def _types() -> Iterator[object]:
+    """Yield the types of every body, parameter and reply."""
+    yield from Shape.__subclasses__()
+    for declared in OPERATIONS:
+        yield from get_type_hints(declared.function, include_extras=True).values()
+
+
+def _describe_parameters(operation: Schema, schemas: Mapping[str, Schema]) -> None:
+    for parameter in operation.get("parameters", ()):
+        schema = parameter["schema"]
+        describe(parameter["name"], schema, PARAMETERS.get(parameter["name"]), schemas)
+        if text := parameter.get("description") or schema.get("description"):
+            parameter["description"] = text
+        schema.pop("description", None)
 
 
 def operations(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -123,6 +132,15 @@ def _describe_problems(operation: dict[str, Any]) -> None:
                 reply["description"] = "Malformed; the detail names the field."
 
 
+def _describe_success(operation: Schema, schemas: Mapping[str, Schema]) -> None:
+    """Describe a reply by the docstring of what it returns."""
+    for reply in operation["responses"].values():
+        content = reply.get("content", {}).get(PLAIN_JSON, {}).get("schema", {})
+        schema = schemas.get(content.get("$ref", "").rpartition("/")[2], {})
+        if reply["description"] in FASTAPI_SAYS and "description" in schema:
+            reply["description"] = schema["description"].partition("\n\n")[0].replace("\n", " ")
+
+
 def _give_examples(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
     bodies = [operation.get("requestBody", {}).get("content", {})]
     replies = [(int(status), reply) for status, reply in operation["responses"].items()]
@@ -146,62 +164,29 @@ def _problem(status: int, description: str) -> dict[str, Any]:
     }
 
 
-def example_of(
-    schema: dict[str, Any], schemas: dict[str, Any], name: str = "", deep: int = 0
-) -> Any:  # noqa: ANN401
-    """Return an example of a schema: a declared one, or one made of what it is and is called."""
-    if "$ref" in schema:
-        return example_of(schemas[schema["$ref"].rpartition("/")[2]], schemas, name, deep)
+def example_of(schema: Schema, schemas: Mapping[str, Schema], deep: int = 0) -> Any:  # noqa: ANN401
+    """Return an example of a schema: a declared one, or one made of the examples of its fields."""
+    if "$ref" in schema and "examples" not in schema:
+        return example_of(schemas[schema["$ref"].rpartition("/")[2]], schemas, deep)
     for keyword in ("examples", "example", "const"):
         if keyword in schema:
             return schema[keyword][0] if keyword == "examples" else schema[keyword]
     choices = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
     if choices:
-        return _of_choices(choices, schemas, name, deep)
+        first: Schema = next((one for one in choices if one.get("type") != "null"), {})
+        return example_of(first, schemas, deep)
     if schema.get("type") == "object" or "properties" in schema:
         return _of_object(schema, schemas, deep)
     if schema.get("type") == "array":
         is_leaf = deep > DEEP_MAX
-        return [] if is_leaf else [example_of(schema.get("items", {}), schemas, name, deep + 1)]
-    return schema["enum"][0] if "enum" in schema else _of_name(schema, name)
+        return [] if is_leaf else [example_of(schema.get("items", {}), schemas, deep + 1)]
+    return schema["enum"][0] if "enum" in schema else PLAIN.get(schema.get("type"))
 
 
-def _of_choices(
-    choices: list[dict[str, Any]], schemas: dict[str, Any], name: str, deep: int
-) -> Any:  # noqa: ANN401
-    if name in WORDS and any(choice.get("type") == "null" for choice in choices):
-        is_text = any(choice.get("type") == "string" for choice in choices)
-        if WORDS[name] is None or (is_text and isinstance(WORDS[name], str)):
-            return WORDS[name]
-    first = next((choice for choice in choices if choice.get("type") != "null"), {})
-    return example_of(first, schemas, name, deep)
-
-
-def _of_object(schema: dict[str, Any], schemas: dict[str, Any], deep: int) -> dict[str, Any]:
-    properties = schema.get("properties", {})
-    needed = schema.get("required", [])
-    chosen = {
-        name: field_schema
-        for name, field_schema in properties.items()
-        if name in needed or not needed
-    }
+def _of_object(schema: Schema, schemas: Mapping[str, Schema], deep: int) -> Schema:
+    properties, required = schema.get("properties", {}), schema.get("required", [])
     return {
-        name: example_of(field_schema, schemas, name, deep + 1)
-        for name, field_schema in chosen.items()
+        name: example_of(field_schema, schemas, deep + 1)
+        for name, field_schema in properties.items()
+        if name in required or not required
     }
-
-
-def _of_name(schema: dict[str, Any], name: str) -> Any:  # noqa: ANN401
-    kind = schema.get("type")
-    word = WORDS.get(name)
-    if isinstance(word, str) and kind == "string" and schema.get("format") != "date-time":
-        return word
-    if isinstance(word, int | float) and kind in {"integer", "number"}:
-        return word
-    for ending, value in ENDINGS.items():
-        if name.endswith(ending) and kind in {"string", None}:
-            return value
-    if schema.get("format") == "date-time":
-        return ENDINGS["_at"]
-    plain: dict[str | None, Any] = {"integer": 3, "number": 0.5, "boolean": True, "string": name}
-    return plain.get(kind)

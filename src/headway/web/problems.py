@@ -48,12 +48,15 @@ class Shape(BaseModel):
     model_config = ConfigDict(from_attributes=True, extra="forbid", frozen=True)
 
 
-class ProblemShape(Shape):
+class Problem(Shape):
     """An error, as RFC 9457 writes it; its type is about:blank, so the status says what it is."""
 
     title: str
+    """What kind of error it is. Example: `not found`"""
     status: int
+    """The HTTP status. Example: `404`"""
     detail: str
+    """What is wrong and what to do; it names the field. Example: `no such job; see /api/jobs`"""
 
 
 class ProblemRoute(APIRoute):
@@ -117,6 +120,4 @@ def problem(
 
 def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the declaration of these statuses."""
-    return {
-        status: {"model": ProblemShape, "description": DESCRIPTIONS[status]} for status in statuses
-    }
+    return {status: {"model": Problem, "description": DESCRIPTIONS[status]} for status in statuses}

@@ -112,7 +112,7 @@ def _listings(state: ProductState) -> Read:
 
 def _trouble(product: ProductView) -> Trouble:
     return Trouble(
-        user_id=product.user_id,
+        seller=product.seller,
         sku=product.sku,
         failures=product.failures,
         error=product.last_error,

@@ -144,10 +144,10 @@ def _part(app: App, key: PanelKey, _scene: Scene) -> PartsSection:
         events = history.history(caller, sku, seller=seller, limit=EVENTS_SHOWN).items
     except NotFoundError as trouble:
         return PartsSection(sku=sku, trouble=str(trouble))
-    views = {product.user_id: product for product in products}
+    views = {product.seller: product for product in products}
     points = {line.seller: line.points for line in series}
     held = changes.held(caller, seller=seller, sku=sku, limit=SELLERS_SHOWN).items
-    held_by_seller = {change.user_id: change for change in held}
+    held_by_seller = {change.seller: change for change in held}
     return PartsSection(
         sku=sku,
         listings=tuple(

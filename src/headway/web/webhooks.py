@@ -20,16 +20,33 @@ from headway.providers.provider import WebhookRole
 from headway.providers.registry import platforms
 from headway.store.accounts.webhooks import DeliveryResult
 from headway.web.body_limits import read_body
-from headway.web.problems import ProblemRoute, ProblemShape, problem
+from headway.web.problems import Problem, ProblemRoute, Shape, problem
 
 LOG = logging.getLogger(__name__)
+BODY = {
+    "description": "The delivery, as the platform sends and signs it.",
+    "required": True,
+    "content": {"application/json": {"schema": {"type": "object"}, "example": {"id": 8123456789}}},
+}
+
+
+class WebhookReply(Shape):
+    """What became of a delivery."""
+
+    fate: str
+    """What became of it. Example: `taken`"""
+
+
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    202: {"description": "Verified, but no such shop is connected: nothing was done."},
-    400: {"model": ProblemShape, "description": "Verified, but malformed."},
-    401: {"model": ProblemShape, "description": "Not signed by the platform; nothing was read."},
-    408: {"model": ProblemShape, "description": "The body did not come in time."},
-    413: {"model": ProblemShape, "description": "Larger than a webhook may be."},
-    503: {"model": ProblemShape, "description": "No secret is set, or the database is down."},
+    202: {
+        "model": WebhookReply,
+        "description": "Verified, but no such shop is connected: nothing was done.",
+    },
+    400: {"model": Problem, "description": "Verified, but malformed."},
+    401: {"model": Problem, "description": "Not signed by the platform; nothing was read."},
+    408: {"model": Problem, "description": "The body did not come in time."},
+    413: {"model": Problem, "description": "Larger than a webhook may be."},
+    503: {"model": Problem, "description": "No secret is set, or the database is down."},
 }
 
 
@@ -44,8 +61,11 @@ def router(app: App, *, body_wait_s: float) -> APIRouter:
             f"/webhooks/{platform}",
             _endpoint(app, platform, role, body_wait_s),
             methods=["POST"],
-            name=f"{platform} webhook",
+            name=f"receive_{platform}_webhook",
+            operation_id=f"receive_{platform}_webhook",
+            response_model=WebhookReply,
             responses=PROBLEMS,
+            openapi_extra={"requestBody": BODY},
         )
     return routes
 
@@ -54,7 +74,7 @@ def _endpoint(
     app: App, platform: PlatformName, role: WebhookRole, body_wait_s: float
 ) -> Callable[[Request], Coroutine[Any, Any, Response]]:
     async def receive(request: Request) -> Response:
-        """Take a delivery: the same one is taken once, and many wake one job."""
+        """Take a delivery. The same one is taken once, and many of them wake one job."""
         secret = role.secret(app.settings)
         role.check_secret(secret)
         body = await read_body(request, wait_s=body_wait_s)

@@ -200,7 +200,7 @@ def approve_one(home: Path, client: httpx.Client) -> str:
     while True:
         with reading_paused(home):
             for key, held in held_now(home).items():
-                if held["can_approve"] and approve(home, key, held["user_id"]):
+                if held["can_approve"] and approve(home, key, held["seller"]):
                     return key[0]
         watch_a_call_leave(client)
 

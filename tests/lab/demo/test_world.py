@@ -276,7 +276,7 @@ def test_in_the_past_etsy_was_pulled_within_its_day_and_nothing_is_missing(past:
 
 def test_three_sellers_of_three_tiers_have_shops_on_all_platforms(past: DemoRun) -> None:
     lane = look(past.app).accounts
-    assert {account.user_id: account.tier for account in lane.accounts} == TIERS
+    assert {account.seller: account.tier for account in lane.accounts} == TIERS
     assert len(lane.accounts) == 9
     assert all(account.is_connected for account in lane.accounts)
     assert lane.dead == ()

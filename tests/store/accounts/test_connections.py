@@ -51,7 +51,7 @@ def test_connecting_twice_is_connecting_once(
     accounts: ConnectedShops, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     first = connect_account(pool, A, "https://Foo.myshopify.com/admin", now=clock.now())
-    assert (first.user_id, first.shop, first.status, first.locations) == (A, FOO, "connected", None)
+    assert (first.seller, first.shop, first.status, first.locations) == (A, FOO, "connected", None)
     assert connect_account(pool, A, FOO, now=clock.now()) == first
     assert accounts.list() == [first]
     assert accounts.of_seller(A) == first
@@ -63,7 +63,7 @@ def test_a_shop_of_another_seller_is_refused_by_name(
     connect_account(pool, A, FOO, now=clock.now())
     with pytest.raises(ConflictError, match=r"foo\.myshopify\.com is the shop of a;"):
         connect_account(pool, B, FOO, now=clock.now())
-    assert [shop.user_id for shop in accounts.list()] == [A]
+    assert [shop.seller for shop in accounts.list()] == [A]
 
 
 def test_a_seller_cannot_exchange_a_shop_whose_parts_are_known(
@@ -90,8 +90,8 @@ def test_a_mistyped_shop_or_seller_is_put_right_by_connecting_again(
     accounts.disconnect(A, "it is not there", now=clock.now())
     assert connect_account(pool, A, FOO, now=clock.now()).shop == FOO
     accounts.disconnect(A, "of somebody else", now=clock.now())
-    assert connect_account(pool, B, FOO, now=clock.now()).user_id == B
-    assert [(shop.user_id, shop.shop) for shop in accounts.list()] == [(B, FOO)]
+    assert connect_account(pool, B, FOO, now=clock.now()).seller == B
+    assert [(shop.seller, shop.shop) for shop in accounts.list()] == [(B, FOO)]
 
 
 def test_a_refused_exchange_leaves_the_mistake_as_it_was(

@@ -221,7 +221,7 @@ def test_a_dead_job_says_why_and_what_to_do(lane: Lane) -> None:
     )
     assert status.dead_count == 1
     assert status.accounts[[a.id for a in status.accounts].index(job.account.id)].dead == 1
-    assert [notice.user_id for notice in status.notices] == ["fern"]
+    assert [notice.seller for notice in status.notices] == ["fern"]
 
 
 def test_disconnected_accounts_come_first_with_their_reason(lane: Lane) -> None:
@@ -230,7 +230,7 @@ def test_disconnected_accounts_come_first_with_their_reason(lane: Lane) -> None:
         SellerId("prime"), "the grant was revoked", platform=ETSY, now=lane.now
     )
     status = look(lane)
-    assert (status.accounts[0].user_id, status.accounts[0].platform) == ("prime", ETSY)
+    assert (status.accounts[0].seller, status.accounts[0].platform) == ("prime", ETSY)
     assert not status.accounts[0].is_connected
     assert status.accounts[0].trouble == "the grant was revoked"
     answer = explain(lane, "prime/etsy/orders")
@@ -260,7 +260,7 @@ def test_the_months_orders_are_shown_against_the_tiers_quota(lane: Lane) -> None
         " orders_count = 44 WHERE user_id = 'fern'",
         lane.now,
     )
-    by_name = {seller.user_id: seller for seller in look(lane).sellers}
+    by_name = {seller.seller: seller for seller in look(lane).sellers}
     assert (by_name[SellerId("fern")].orders, by_name[SellerId("fern")].orders_max) == (44, 50)
     assert by_name[SellerId("prime")].orders_max == 5000
     lane.ask("UPDATE profiles SET orders_month = orders_month - interval '1 month'")
@@ -334,5 +334,5 @@ def test_a_long_queue_is_read_from_its_head(lane: Lane) -> None:
     assert plan is not None
     assert "sync_jobs_claim" in str(plan[0])
     status = look(lane)
-    assert [job.user_id for job in status.queue[:3]] == ["s1", "s1", "s1"]
+    assert [job.seller for job in status.queue[:3]] == ["s1", "s1", "s1"]
     assert status.due_count == status.accounts_count == 10_000

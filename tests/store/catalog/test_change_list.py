@@ -126,7 +126,7 @@ def test_another_sellers_write_says_nothing_about_this_seller(shops: Shops) -> N
         see(shops, "A-1", "12.10", seller=seller)
     shops.ask("UPDATE listing_state SET push_at = '2999-01-01' WHERE user_id = 'acme'")
     shops.drive(shops.push())
-    assert {change.user_id: change.fate for change in changes(shops)} == {
+    assert {change.seller: change.fate for change in changes(shops)} == {
         "acme": ChangeOutcome.WAITING,
         "zenith": ChangeOutcome.WRITTEN,
     }

@@ -105,14 +105,14 @@ def test_pages_and_exports_hold_each_event_once(
     views = HistoryQueries(pool, chunk=limit)
     page = leaf(views, seller=seller, kinds=kinds, limit=limit)
     assert len({event.id for event in page}) == len(page)
-    assert sorted((event.user_id, event.sku, event.kind) for event in page) == sorted(
+    assert sorted((event.seller, event.sku, event.kind) for event in page) == sorted(
         event for event in expected if event[1] == P1
     )
     assert [event.at for event in page] == sorted((event.at for event in page), reverse=True)
     exported = list(views.export(seller=seller, kinds=kinds))
     assert len({event.id for event in exported}) == len(exported)
     assert sorted(map(str, expected)) == sorted(
-        str((event.user_id, event.sku, event.kind)) for event in exported
+        str((event.seller, event.sku, event.kind)) for event in exported
     )
 
 

@@ -108,7 +108,7 @@ def leaf(views: ProductQueries, **filters: Any) -> Iterator[ProductView]:
 
 
 def keys(views: list[ProductView]) -> list[Key]:
-    return [(view.user_id, view.sku) for view in views]
+    return [(view.seller, view.sku) for view in views]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -151,7 +151,7 @@ def test_pages_hold_each_listing_once_and_find_what_ilike_finds(
     products = list(leaf(views, q=q, state=state, seller=seller, limit=limit))
     assert sorted(keys(products)) == sorted(expected)
     states = {(row["user_id"], row["sku"]): row["state"] for row in catalog}
-    assert all(view.state is states[view.user_id, view.sku] for view in products)
+    assert all(view.state is states[view.seller, view.sku] for view in products)
 
 
 def test_a_listing_shows_both_sides_and_what_comes_next(pool: ConnectionPool) -> None:

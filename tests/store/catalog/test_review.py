@@ -40,7 +40,7 @@ def test_held_changes_are_listed_with_old_and_new_values_oldest_first(
     hold(B, P1, held_at=now - HOUR)
     put(A, P3)
     held = review.held(limit=10)
-    assert [(ruling.user_id, ruling.sku) for ruling in held] == [(A, P2), (B, P1), (A, P1)]
+    assert [(ruling.seller, ruling.sku) for ruling in held] == [(A, P2), (B, P1), (A, P1)]
     assert [ruling.can_approve for ruling in held] == [False, True, True]
     unpriced, _, jump = held
     assert (jump.reason, jump.held_at) == (JUMP, now)
@@ -194,7 +194,7 @@ def test_approving_all_takes_what_can_be_and_lifts_the_mass_guard_for_a_day(
     now = clock.now()
     ask("INSERT INTO profiles (user_id, markup) VALUES ('b', 0.2)")
     rulings = review.approve_all(None, reason="yearly price list", now=now)
-    assert {(ruling.user_id, ruling.sku) for ruling in rulings if ruling.is_done} == {
+    assert {(ruling.seller, ruling.sku) for ruling in rulings if ruling.is_done} == {
         (A, P1),
         (B, P1),
     }
@@ -409,6 +409,6 @@ def test_reviving_all_takes_one_sellers_parked_or_everybodys(
     parked = "UPDATE product_sync_schedule SET sync_status = 'parked', is_active = false"
     ask(parked + " WHERE user_id = 'b' AND sku = 'P1'")
     (revived,) = review.revive_all(B, now=clock.now())
-    assert (revived.user_id, revived.sku) == (B, P1)
-    assert [ruling.user_id for ruling in review.revive_all(None, now=clock.now())] == [A]
+    assert (revived.seller, revived.sku) == (B, P1)
+    assert [ruling.seller for ruling in review.revive_all(None, now=clock.now())] == [A]
     assert review.revive_all(None, now=clock.now()) == []

@@ -107,8 +107,8 @@ def test_a_shop_that_is_disconnected_comes_first_with_its_reason(shops: Shops, l
         " WHERE user_id = 'zenith'"
     )
     first, second = look().shops
-    assert (first.user_id, first.is_connected, first.trouble) == ("zenith", False, "no grant")
-    assert (second.user_id, second.is_connected, second.trouble) == ("acme", True, "")
+    assert (first.seller, first.is_connected, first.trouble) == ("zenith", False, "no grant")
+    assert (second.seller, second.is_connected, second.trouble) == ("acme", True, "")
 
 
 def test_a_shop_that_does_not_answer_says_so_while_it_lasts(shops: Shops, look: Look) -> None:
@@ -170,7 +170,7 @@ def test_what_a_shop_refused_is_listed_with_its_next_try(shops: Shops, look: Loo
     shops.want("A-1", wanted("12.10", 5))
     shops.drive(shops.push())
     (failing,) = look().failing
-    assert (failing.user_id, failing.sku, failing.failures) == ("acme", "A-1", 1)
+    assert (failing.seller, failing.sku, failing.failures) == ("acme", "A-1", 1)
     assert failing.error
     assert failing.next_at > shops.clock.now()
 

@@ -28,7 +28,7 @@ def test_a_seller_sees_no_notice_of_another(pool: ConnectionPool) -> None:
     notices = Notices(pool)
     notices.add(Topic.TOKEN_EXPIRING, "x", user_id=A, text="renew it", now=NOW)
     assert notices.list(B) == []
-    assert [notice.user_id for notice in notices.list(A)] == [A]
+    assert [notice.seller for notice in notices.list(A)] == [A]
 
 
 def test_a_token_that_only_a_person_can_renew_is_reported_once_two_weeks_ahead(

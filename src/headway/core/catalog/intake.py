@@ -85,8 +85,11 @@ class RefusedRow:
     """One row that is kept out, and why; the reason names the field."""
 
     line: int
+    """The line in the file."""
     reason: str
+    """Why it was refused; it names the column. Example: `price: not a number`"""
     cells: Mapping[str, str]
+    """The row, by column. Example: `{"sku": "WF338109=K3", "price": "cheap"}`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +97,15 @@ class Imported:
     """Result of an import."""
 
     added: int
+    """Rows that were added."""
     updated: int
+    """Rows that changed something."""
     unchanged: int
+    """Rows that changed nothing."""
     refused: Sequence[RefusedRow]
+    """Rows that were refused."""
     sellers: Sequence[SellerId] = ()
+    """Sellers of the rows that were taken. Example: `["acme"]`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,10 +18,13 @@ class SeriesPoint:
     """Known from this instant on: the supplier's price and stock, and the shop's."""
 
     at: datetime
+    """The instant."""
     supplier_price: Decimal | None = None
     supplier_quantity: int | None = None
+    """How many the supplier had; null if it is unknown."""
     shop_price: Decimal | None = None
     shop_quantity: int | None = None
+    """How many the shop showed; null if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,9 +64,13 @@ class PlannedWrite:
     """One field of a listing that would be written; the old value is None if there is none."""
 
     field: str
+    """The field. Example: `price`"""
     old: str | None
+    """The value before; null if there is none. Example: `118.00`"""
     new: str | None
+    """The value after; null if it would be cleared. Example: `129.90`"""
     location: str | None = None
+    """The stock location; null unless it is about stock. Example: `Main warehouse`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,16 +100,23 @@ class RehearsedListing:
 
     sku: Sku
     shop_sku: str
+    """The SKU in the shop. Example: `WF338109`"""
     title: str
+    """The product's title. Example: `Washer, flat`"""
     outcome: RehearsedOutcome
+    """What would happen to it."""
     reason: str = ""
+    """Why; empty if it is plain. Example: `the price would rise by 127 %`"""
     price_old: Decimal | None = None
     price_new: Decimal | None = None
     stock_old: int | None = None
     stock_new: int | None = None
     writes: tuple[PlannedWrite, ...] = ()
+    """The fields that would be written."""
     concerns: tuple[str, ...] = ()
+    """What of the merchant's own data the writes touch. Example: `["the compare-at price"]`"""
     changed_at: datetime | None = None
+    """When the shop's product last changed; null if it is unknown."""
 
     @property
     def move(self) -> Decimal | None:
@@ -130,17 +141,29 @@ class RehearsalSummary:
     """Counts of a report, sums of the prices that would be written, and the largest moves."""
 
     listings: int
+    """Listings in the report."""
     outcomes: Mapping[str, int]
+    """Listings by outcome. Example: `{"write": 12, "same": 480}`"""
     prices_up: int
+    """Prices that would rise."""
     prices_down: int
+    """Prices that would fall."""
     prices_sum_old: Decimal
+    """Sum of the prices before. Example: `11800.00`"""
     prices_sum_new: Decimal
+    """Sum of the prices after. Example: `12990.00`"""
     zeroed: int
+    """Listings whose stock would fall to zero."""
     stock_old: int
+    """Sum of the stock before."""
     stock_new: int
+    """Sum of the stock after."""
     fields: Mapping[str, int] = field(default_factory=dict)
+    """Listings by field that would be written. Example: `{"price": 12, "quantity": 4}`"""
     concerns: int = 0
+    """Listings that touch what the merchant entered."""
     largest: tuple[RehearsedListing, ...] = ()
+    """Listings with the largest price moves."""
 
     @property
     def unready(self) -> int:

@@ -32,13 +32,24 @@ class Ruling:
     `version` differs if the change differs; it is None where there is none to decide about.
     """
 
-    user_id: SellerId
+    seller: SellerId
     sku: Sku
     is_done: bool
+    """True if it was done."""
     message: str
+    """What was done, or why not. Example: `approved`"""
     old: Mapping[str, Any] | None = None
+    """The shop's data before; null if there is none.
+    Example: `{"price": "118.00", "currency": "USD"}`
+    """
     new: Mapping[str, Any] | None = None
+    """The shop's data after; null if there is none.
+    Example: `{"price": "129.90", "currency": "USD"}`
+    """
     version: str | None = None
+    """The version of the change that was decided; null if there was none.
+    Example: `5f0c1e2ab94d7733`
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +112,7 @@ class ReviewedListing:
     ) -> Ruling:
         """Return the ruling that changes the state to `new`, or leaves it."""
         return Ruling(
-            user_id=self.user_id,
+            seller=self.user_id,
             sku=self.sku,
             is_done=new is not None,
             message=message,
@@ -118,7 +129,7 @@ def version_of(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> 
 
 def total_version(rulings: Iterable[Ruling]) -> str:
     """Return one version for the changes of many listings."""
-    return _digest(sorted([one.user_id, one.sku, one.version or ""] for one in rulings))
+    return _digest(sorted([one.seller, one.sku, one.version or ""] for one in rulings))
 
 
 def _shown(state: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -204,4 +215,4 @@ def trigger(
     else:
         message = "is in the next call"
     user_id, sku = listing
-    return Ruling(user_id=user_id, sku=sku, is_done=is_done, message=message)
+    return Ruling(seller=user_id, sku=sku, is_done=is_done, message=message)

@@ -16,12 +16,18 @@ class Breaker:
     """Failed calls in a row, and until when none is tried."""
 
     failures: int = 0
+    """Failed calls in a row."""
     trips: int = 0
+    """How often it opened in a row."""
     open_until: datetime | None = None
+    """Until when no call is made; null if it is closed."""
     opened_at: datetime | None = None
+    """When it opened; null if it is closed."""
     reason: str = ""
+    """Why it opened; empty if it is closed. Example: `the supplier answered 503`"""
     # Whether the supplier is believed to be down; the next call is a probe.
     is_open: bool = field(init=False, default=False)
+    """True if no calls are made."""
 
     def __post_init__(self) -> None:
         """Derive whether it is open."""

@@ -34,7 +34,9 @@ class Point:
     """How much of the quota will be in use at an instant."""
 
     at: datetime
+    """The instant."""
     used: float
+    """Calls in use at that instant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +48,15 @@ class Forecast:
     """
 
     points: tuple[Point, ...]
+    """Expected use, hour by hour."""
     spent_at: datetime | None
+    """When the quota runs out; null if it does not."""
     room_at: datetime | None
+    """When calls are available again; null if they are now."""
     demand: float
+    """Calls that all jobs would make in 24 hours."""
     unmet: float
+    """Calls that could not be made."""
 
 
 def hour_of(at: datetime) -> datetime:

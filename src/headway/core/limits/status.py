@@ -17,9 +17,13 @@ class Gauge:
     """One rule's meter: what is used and reserved of its limit."""
 
     rule: str
+    """The rule, in words. Example: `2 calls in 60 s`"""
     used: float
+    """What is used of the limit."""
     reserved: float
+    """What is reserved."""
     limit: float
+    """The limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,12 +36,20 @@ class Finding:
     """
 
     sentence: str
+    """What is wrong, in a sentence. Example: `3 accounts are disconnected.`"""
     severity: Severity | None = None
     since: datetime | None = None
+    """Since when it holds; null if that is unknown."""
     count: int = 1
+    """How many things it is about."""
     seller: SellerId | None = None
+    """The seller it concerns; null if it concerns no seller alone. Example: `acme`"""
     subject: str = ""
+    """What it is about; empty if it is about everything. Example: `acme.myshopify.com`"""
     under: str = ""
+    """The subject of the alert that would explain this one; empty if there is none.
+    Example: `shopify`
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +57,13 @@ class Alert(Finding):
     """A finding with the name of its rule; `link` is the page where a person can act on it."""
 
     name: str
+    """The rule's name. Example: `disconnected`"""
     severity: Severity
+    """How bad it is."""
     link: str = "/"
+    """The page where a person can act on it. Example: `/changes`"""
     runbook: str = field(init=False, default="")
+    """The page of the runbook. Example: `/runbook/disconnected`"""
 
     def __post_init__(self) -> None:
         """Set the address of the page that explains what to do."""

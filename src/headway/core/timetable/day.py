@@ -17,8 +17,11 @@ class PlannedHour:
     """A coming hour: the listings due in it, and the calls planned for it."""
 
     at: datetime
+    """When the hour begins."""
     due: int
+    """Listings due in it."""
     calls: int
+    """Calls planned for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +29,13 @@ class MadeHour:
     """A past hour: calls made, how many succeeded, and the seats they used."""
 
     at: datetime
+    """When the hour began."""
     calls: int
+    """Calls made."""
     good: int
+    """Calls that succeeded."""
     seats: int
+    """Parts in those calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +48,15 @@ class DayTimetable:
 
     now: datetime
     planned: tuple[PlannedHour, ...]
+    """The coming hours."""
     made: tuple[MadeHour, ...]
+    """The past hours."""
     windows: tuple[RetryWindow, ...]
+    """Windows in which failed listings are tried again."""
     slots: tuple[int, ...]
+    """Listings in each hour of the day, from 0 to 23. Example: `[21, 20, 21]`"""
     backlog: int
+    """Listings that are overdue."""
     is_estimate: bool
 
 

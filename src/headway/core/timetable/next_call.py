@@ -75,7 +75,8 @@ class Seat:
     """A seat in the next call; a seller sees only the priority of other sellers' parts."""
 
     sku: Sku | None = None
-    user_id: SellerId | None = None
+    """The supplier's part number; null if the part is another seller's."""
+    seller: SellerId | None = None
     priority: Priority
     due_at: datetime | None = None
 
@@ -85,13 +86,20 @@ class NextCall:
     """When the next call leaves, what it waits for, and which parts are in it."""
 
     leaves_at: datetime | None
+    """When it leaves; null if nothing is due or everything is paused."""
     why: Why
+    """What the call waits for."""
     seats: tuple[Seat, ...]
+    """The parts in the call so far."""
     seats_max: int
+    """How many parts fit one call."""
     pause: Pause | None = None
+    """The pause that stops it; null if nothing does."""
     pause_reason: str = ""
+    """Why the limit is paused; empty if it is not. Example: `rate limited by the provider`"""
     # The reason for the wait, for a person.
     reason: str = field(init=False, default="")
+    """What it waits for, in a sentence. Example: `Waiting for the rate limit.`"""
 
     def __post_init__(self) -> None:
         """Derive the reason."""
@@ -105,7 +113,7 @@ class NextCall:
             candidate = None if seat.sku is None else own.get(seat.sku)
             if candidate is None:
                 return Seat(priority=seat.priority)
-            return replace(seat, user_id=seller, due_at=candidate.next_sync_at)
+            return replace(seat, seller=seller, due_at=candidate.next_sync_at)
 
         return replace(self, seats=tuple(map(visible, self.seats)))
 
@@ -172,7 +180,7 @@ def _seat(candidate: Candidate, leaves_at: datetime) -> Seat:
     is_ahead = candidate.priority is Priority.SCHEDULED and candidate.next_sync_at > leaves_at
     return Seat(
         sku=candidate.sku,
-        user_id=candidate.user_id,
+        seller=candidate.user_id,
         priority=Priority.AHEAD if is_ahead else candidate.priority,
         due_at=candidate.next_sync_at,
     )

@@ -13,9 +13,13 @@ class Slot:
     """Where a listing is in the timetable, in the words of its columns."""
 
     hour_bucket: int
+    """The hour of the day, UTC, from 0 to 23. Example: `6`"""
     minute_offset: int
+    """The minute of that hour. Example: `30`"""
     sync_priority: int
+    """The place within the slot; higher goes first. Example: `5`"""
     manual_slot_override: bool
+    """True if a person chose it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

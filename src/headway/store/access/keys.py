@@ -9,10 +9,8 @@ import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Annotated
 
 from psycopg.errors import UniqueViolation
-from pydantic import Field
 
 from headway.clock import Clock, fresh_id, fresh_secret
 from headway.core.access import AccessGrant, Principal, Role
@@ -30,8 +28,8 @@ LINK_CHARS = 32
 TRIES_MAX = 10
 TRIES_SPAN = timedelta(minutes=15)
 
-KEY_COLUMNS = """id::text, name, prefix, role, user_id, created_at, expires_at, last_used_at,
-  revoked_at"""
+KEY_COLUMNS = """id::text, name, prefix, role, user_id AS seller, created_at, expires_at,
+  last_used_at, revoked_at"""
 ADD_KEY = """
 INSERT INTO access_keys (id, name, prefix, hash, role, user_id, created_at, expires_at)
 VALUES (%(id)s, %(name)s, %(prefix)s, %(hash)s, %(role)s, %(user_id)s, %(now)s, %(expires_at)s)
@@ -76,14 +74,21 @@ class ApiKey:
     """An API key without its secret."""
 
     id: str
+    """The key's id. Example: `6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11`"""
     name: str
+    """The key's name. Example: `acme-app`"""
     prefix: str
+    """How the key begins. Example: `hw_1f0c9a2b`"""
     role: Role
-    user_id: Annotated[SellerId | None, Field(alias="seller")]
+    seller: SellerId | None
+    """The seller it belongs to; null if it belongs to none. Example: `acme`"""
     created_at: datetime
     expires_at: datetime | None
+    """When it expires; null if it does not."""
     last_used_at: datetime | None
+    """When it was last used; null if it was not."""
     revoked_at: datetime | None
+    """When it was revoked; null if it is valid."""
 
 
 class ApiKeys(Queries):
@@ -138,7 +143,7 @@ class ApiKeys(Queries):
             connection.execute(REVOKE, {"id": key.id, "now": now})
             at = self._at(now)
             facts = {"name": key.name, "prefix": key.prefix, "role": key.role}
-            add_event(connection, "key_revoked", facts, seller=key.user_id, at=at)
+            add_event(connection, "key_revoked", facts, seller=key.seller, at=at)
             end_of_key(connection, key.id, at=at)
         return replace(key, revoked_at=now)
 

@@ -8,11 +8,10 @@ import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
-from pydantic import Field
 
 from headway.clock import Clock, fresh_id, fresh_secret
 from headway.core.access import AccessGrant, Principal, Role
@@ -22,7 +21,7 @@ from headway.store.pool import Pool, guarded
 from headway.store.queries import Queries, read_as
 
 LOGGED_OUT, ENDED, KEY_REVOKED = "logged out", "ended by an operator", "its key was revoked"
-COLUMNS = """session.id::text, session.name, session.role, session.user_id,
+COLUMNS = """session.id::text, session.name, session.role, session.user_id AS seller,
   (SELECT prefix FROM access_keys WHERE access_keys.id = session.key_id) AS prefix,
   session.address,
   session.created_at, session.last_seen_at, session.expires_at"""
@@ -57,13 +56,19 @@ class BrowserSession:
     """A browser that is logged in; `prefix` is its key's beginning, None if it came by a link."""
 
     id: str
+    """The session's id. Example: `6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11`"""
     name: str
+    """The name of its key or link. Example: `ada`"""
     role: Role
-    user_id: Annotated[SellerId | None, Field(alias="seller")]
+    seller: SellerId | None
+    """The seller it belongs to; null if it belongs to none. Example: `acme`"""
     prefix: str | None
+    """How its key begins; null if it came by a link. Example: `hw_1f0c9a2b`"""
     address: str
+    """The address it was last used from. Example: `192.0.2.7`"""
     created_at: datetime
     last_seen_at: datetime
+    """When it was last used."""
     expires_at: datetime
 
 
@@ -91,7 +96,7 @@ class Sessions(Queries):
             connection.execute(FORGET, values)
             (begun,) = read_as(connection, BrowserSession, ADD, values)
             facts = {**_facts(begun), "expires_at": expires_at}
-            seller, at = begun.user_id, self._at(now)
+            seller, at = begun.seller, self._at(now)
             add_event(connection, "session_begun", facts, seller=seller, at=at, actor=begun.name)
         return secret
 
@@ -162,7 +167,7 @@ def _add_end_events(
             connection,
             "session_ended",
             {**_facts(session), "why": why},
-            seller=session.user_id,
+            seller=session.seller,
             at=at,
             actor=session.name if is_own else None,
         )

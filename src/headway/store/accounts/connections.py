@@ -119,18 +119,34 @@ class ConnectedShop:
     """
 
     id: str
-    user_id: SellerId
+    """The account's id. Example: `6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11`"""
+    seller: SellerId
     platform: PlatformName
     shop: str
     status: str
+    """Whether the shop is connected. Example: `connected`"""
     reason: str
+    """Why it is not connected; empty if it is. Example: `the shop refused the token`"""
     locations: Mapping[str, Any] | None
+    """Ids of the shop's stock locations by name; null until they were read.
+    Example: `{"Main warehouse": "gid://shopify/Location/1"}`
+    """
     locations_at: datetime | None
+    """When the locations were read; null if they were not."""
     owner_id: str
+    """The id of the platform's account that owns the shop; empty if it stands alone.
+    Example: `51234567`
+    """
     title: str
+    """The shop's name, as people know it. Example: `Acme Aviation`"""
     horizon_at: datetime | None
+    """How far back orders are read."""
     scopes: Sequence[str] | None
+    """Access scopes that the shop granted; null if the platform does not say.
+    Example: `["read_orders", "write_products"]`
+    """
     started_at: datetime | None
+    """When a person started writing to the shop; null while it is in rehearsal."""
 
     @property
     def is_in_rehearsal(self) -> bool:
@@ -142,7 +158,7 @@ class ConnectedShop:
         """The account as jobs know it."""
         return jobs.Account(
             id=self.id,
-            user_id=self.user_id,
+            user_id=self.seller,
             platform=self.platform,
             shop=self.shop,
             owner_id=self.owner_id,
@@ -154,9 +170,13 @@ class ShopTally:
     """Listings in a seller's shop, and changes that wait to be pushed."""
 
     products: int
+    """Listings in the shop."""
     waiting: int
+    """Listings with a change that waits to be written."""
     failing: int
+    """Listings whose write the shop refused."""
     held: int
+    """Listings with a held change."""
 
 
 class ConnectedShops:
@@ -323,7 +343,7 @@ def _add_event(
     connection.execute(
         EVENT,
         {
-            "user_id": account.user_id,
+            "user_id": account.seller,
             "event": event,
             "value": json.dumps(value),
             "reason": account.reason,

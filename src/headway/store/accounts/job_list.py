@@ -166,31 +166,51 @@ class JobView:
     """
 
     id: str
+    """The job's id. Example: `6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11`"""
     name: str
+    """The job's name: seller, platform and kind of data. Example: `acme/etsy/orders`"""
     account_id: str
-    user_id: SellerId
+    """The id of its account. Example: `0b7f5c1e-2d3a-4c9b-8e6f-1a2b3c4d5e6f`"""
+    seller: SellerId
     tier: Tier
     platform: PlatformName
     shop: str
     kind: DataKind
+    """What it pulls."""
     type: JobType
+    """Why it runs."""
     status: JobStatus
+    """Where it stands, as stored."""
     state: JobState
+    """What it does, or what it waits for."""
     reason: str
+    """What it does or waits for, in a sentence. Example: `Waiting for the rate limit.`"""
     until: datetime | None
+    """Until when it waits; null if nobody knows."""
     place: int | None
+    """Its place among the due jobs; null if it is not due."""
     score: int
+    """Its score by tier, type and kind; the highest runs first."""
     aged_score: float
+    """Its score with the time it has waited."""
     due_at: datetime | None
+    """When it is due; null if it will not run."""
     started_at: datetime | None
+    """When the run under way started; null if none is."""
     completed_at: datetime | None
+    """When it last completed; null if it never has."""
     failures: int
     last_error: str
     calls_estimate: float
+    """Calls that the next run is expected to need."""
     run_calls: int
+    """Calls of the run under way."""
     rows_read: int | None
+    """Rows that the run under way has read; null if none is."""
     calls_total: int
+    """Calls of all its runs."""
     changed_at: datetime | None = None
+    """When its state last changed."""
 
     @property
     def cursor(self) -> str:
@@ -356,7 +376,7 @@ def view(
         id=position.id,
         name=position.name,
         account_id=position.account_id,
-        user_id=position.user_id,
+        seller=position.user_id,
         tier=position.tier,
         platform=position.platform,
         shop=position.shop,

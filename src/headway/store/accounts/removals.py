@@ -58,9 +58,13 @@ class HeldRemoval:
     platform: PlatformName
     shop: str
     known: int
+    """Listings that are stored."""
     missing: int
+    """Listings that the platform no longer shows."""
     reason: str
+    """Why they are not removed by themselves. Example: `15 of 20 listings are gone at once`"""
     since: datetime
+    """When they were first missed."""
 
     @property
     def cursor(self) -> str:

@@ -122,42 +122,66 @@ class AccountView:
     """
 
     id: str
-    user_id: SellerId
+    """The account's id. Example: `6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11`"""
+    seller: SellerId
     tier: Tier
     platform: PlatformName
     shop: str
     title: str
+    """The shop's name, as people know it. Example: `Acme Aviation`"""
     is_connected: bool
+    """True if the platform accepts Headway's token."""
     trouble: str
+    """Why it is not connected; empty if it is. Example: `the platform refused the token`"""
     horizon_at: datetime | None
+    """How far back orders are read."""
     scopes: Sequence[str] | None
+    """Access scopes that the shop granted; null if the platform does not say.
+    Example: `["read_orders", "write_products"]`
+    """
     newest_order_at: datetime | None
+    """When the newest stored order was placed; null if there is none."""
     orders: int
+    """Stored orders."""
     listings: int
+    """Stored listings."""
     unreadable: int
+    """Rows of the platform that Headway could not read."""
     missing: int
+    """Listings that the platform no longer shows and that are not removed yet."""
     last_run_at: datetime | None
+    """When a job last completed; null if none has."""
     next_run_at: datetime | None
+    """When the next job is due; null if none is."""
     running: str | None
+    """The kind of data that is being pulled; null if none is. Example: `orders`"""
     dead: int
+    """Jobs that failed for good."""
     is_backfilled: bool
+    """True if all history has been read."""
     scope_advice: str = ""
+    """How to grant missing access scopes; empty if none is missing.
+    Example: `run: headway connect acme.myshopify.com`
+    """
 
     @property
     def cursor(self) -> str:
         """The cursor of the page after this item."""
-        return cursors.encode(MARK, int(self.is_connected), self.user_id, self.platform)
+        return cursors.encode(MARK, int(self.is_connected), self.seller, self.platform)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SellerView:
     """A seller's use of the month's order quota."""
 
-    user_id: SellerId
+    seller: SellerId
     tier: Tier
     orders: int
+    """Orders counted this month."""
     orders_max: int
+    """Orders that the seller's tier includes each month."""
     resets_at: datetime
+    """When the next month begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,16 +189,27 @@ class AccountsStatus:
     """Everything the first page shows of the account lane."""
 
     accounts: tuple[AccountView, ...] = ()
+    """The accounts, those that need a person first."""
     accounts_count: int = 0
+    """All accounts; the list may be shorter."""
     sellers: tuple[SellerView, ...] = ()
+    """Sellers with their use of the monthly order quota."""
     running: tuple[JobView, ...] = ()
+    """Jobs that run now."""
     running_max: int = 0
+    """How many jobs may run at once."""
     queue: tuple[JobView, ...] = ()
+    """The next jobs, best first."""
     due_count: int = 0
+    """Jobs that are due."""
     dead: tuple[JobView, ...] = ()
+    """Jobs that failed for good."""
     dead_count: int = 0
+    """All jobs that failed for good; the list may be shorter."""
     budgets: tuple[Budget, ...] = ()
+    """Platforms' daily quotas."""
     notices: tuple[Notice, ...] = ()
+    """The latest notices to sellers."""
 
 
 def accounts_status(
@@ -194,7 +229,7 @@ def accounts_status(
     return AccountsStatus(
         accounts=accounts,
         accounts_count=count_accounts(connection),
-        sellers=read_sellers(connection, now, {account.user_id for account in accounts}, rule=rule),
+        sellers=read_sellers(connection, now, {account.seller for account in accounts}, rule=rule),
         running=tuple(
             of_status(connection, now, state, JobStatus.RUNNING, limit=2 * rule.running_max)
         ),
@@ -293,7 +328,7 @@ def read_sellers(
     values = {"user_ids": sorted(user_ids), "month": now.date().replace(day=1)}
     return tuple(
         SellerView(
-            user_id=SellerId(user_id),
+            seller=SellerId(user_id),
             tier=Tier(tier),
             orders=orders,
             orders_max=rule.order_quotas[Tier(tier)],

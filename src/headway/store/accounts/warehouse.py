@@ -47,12 +47,19 @@ class WrittenCounts:
     """Number of stored records of one account."""
 
     orders: int
+    """Stored orders."""
     open_orders: int
+    """Stored orders that are open."""
     listings: int
+    """Stored listings."""
     customers: int
+    """Stored customers."""
     payments: int
+    """Stored payments."""
     unreadable: int
+    """Rows that Headway could not read."""
     newest_order_at: datetime | None
+    """When the newest stored order was placed; null if there is none."""
 
 
 def write(

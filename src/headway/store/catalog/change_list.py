@@ -122,26 +122,37 @@ class ObservedChange:
     """
 
     at: datetime
-    user_id: SellerId
+    """When the read observed it."""
+    seller: SellerId
     sku: Sku
     kind: str
+    """What changed. Example: `changed`"""
     price_old: Decimal | None = None
     price_new: Decimal | None = None
     price_now: Decimal | None = None
     stock_old: int | None = None
     stock_new: int | None = None
     note: str = ""
+    """Anything else that changed, in words; empty if nothing did. Example: `back in stock`"""
     shop_old: Decimal | None = None
+    """The shop's price before the change; null if it is unknown. Example: `118.00`"""
     shop_new: Decimal | None = None
+    """The shop's price after the change; null if it is unknown. Example: `129.90`"""
     fate: ChangeOutcome = ChangeOutcome.UNNEEDED
+    """Result of the change in the shop."""
     reason: str = ""
+    """Why it is held, was refused or waits; empty if it was written.
+    Example: `the price would rise by 127 %`
+    """
     until: datetime | None = None
+    """Until when it waits; null if nobody knows."""
     written_at: datetime | None = None
+    """When the shop confirmed it; null if it has not."""
 
     @property
     def cursor(self) -> str:
         """The cursor of the page after this item."""
-        return _Mark(at=self.at, user_id=self.user_id, sku=self.sku).cursor
+        return _Mark(at=self.at, user_id=self.seller, sku=self.sku).cursor
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -307,7 +318,7 @@ def _with_results(
             price_now = after.standings.get(key, ChangeStanding()).price
         later[key] = at
         columns = {**facts, "price_now": price_now, **outcome}
-        changes.append(ObservedChange(at=at, user_id=SellerId(user_id), sku=Sku(sku), **columns))
+        changes.append(ObservedChange(at=at, seller=SellerId(user_id), sku=Sku(sku), **columns))
     return tuple(changes)
 
 

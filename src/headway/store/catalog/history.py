@@ -36,9 +36,9 @@ READS_AGO = timedelta(days=2)
 CALLS_MAX = 6000
 READS_SHOWN = 10
 
-COLUMNS = """id::text, sync_timestamp AS at, user_id, sku, job_id::text, event_type AS kind,
-  old_value AS old, new_value AS new, coalesce(error_message, '') AS error, actor,
-  batch_id::text AS call_id"""
+COLUMNS = """id::text, sync_timestamp AS at, user_id AS seller, sku, job_id::text,
+  event_type AS kind, old_value AS old, new_value AS new, coalesce(error_message, '') AS error,
+  actor, batch_id::text AS call_id"""
 PAGE = f"""
 SELECT {COLUMNS} FROM sync_audit_log WHERE sku = %(sku)s {{more}}
 ORDER BY sync_timestamp DESC, sync_audit_log.id DESC LIMIT %(rows)s
@@ -85,16 +85,30 @@ class HistoryEvent:
     """
 
     id: str
+    """The event's id. Example: `184`"""
     at: datetime
-    user_id: SellerId
+    """When it happened."""
+    seller: SellerId
     sku: Sku | None
+    """The part it concerns; null if it concerns none. Example: `WF338109=K3`"""
     job_id: str | None
+    """The job it concerns; null if it concerns none.
+    Example: `6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11`
+    """
     kind: str
+    """What happened; see the reference of events. Example: `price_changed`"""
     old: Mapping[str, Any] | None
+    """The values before; null if there are none. Example: `{"price": "118.00"}`"""
     new: Mapping[str, Any] | None
+    """The values after; null if there are none. Example: `{"price": "129.90"}`"""
     error: str
+    """Why it failed; empty if it did not. Example: `404: no such part`"""
     actor: str | None
+    """Who did it; null for Headway itself. Example: `ada`"""
     call_id: str | None
+    """The call in which it was observed; null if there was none.
+    Example: `0b7f5c1e-2d3a-4c9b-8e6f-1a2b3c4d5e6f`
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,15 +66,24 @@ class ListingCounts:
     """Listings by state; fresh, stale, unread, parked and paused add up to the total."""
 
     total: int
+    """All listings."""
     fresh: int
+    """Listings whose last read is young enough."""
     stale: int
+    """Listings whose last read is too old."""
     unread: int
+    """Listings that were never read."""
     parked: int
+    """Listings that Headway stopped reading after repeated failures."""
     failing: int
+    """Listings whose last read failed."""
     overdue: int
+    """Listings that should have been read by now."""
     in_call: int
+    """Listings that are in a call now."""
     is_estimate: bool
     paused: int = 0
+    """Listings that a person paused."""
 
     @property
     def fresh_share(self) -> float | None:

@@ -33,27 +33,41 @@ class ProductView:
     in UTC, that a once-a-day policy gave it.
     """
 
-    user_id: SellerId
+    seller: SellerId
     sku: Sku
     shop_sku: str | None
+    """The SKU in the shop; null until the shop was read. Example: `WF338109`"""
     title: str
+    """The product's title. Example: `Washer, flat`"""
     state: ProductState
+    """State of the listing at its supplier."""
     priority: Priority
     slot: str
+    """When it is read: a time of day, or a rule. Example: `06:30`"""
     due_at: datetime
     last_good_read_at: datetime | None
+    """When the supplier last quoted it; null if it never has."""
     failures: int
     last_error: str
     supplier_price: Decimal | None
+    supplier_currency: str | None
+    """The currency of the supplier's price; null until it was read. Example: `USD`"""
     supplier_quantity: int | None
+    """How many the supplier has; null until it was read."""
     shop_price: Decimal | None
     shop_quantity: int | None
+    """How many the shop shows; null until the shop was read."""
     desired_price: Decimal | None
     desired_quantity: int | None
+    """How many the shop should show; null if it is unknown."""
     held_reason: str
+    """Why a change is held; empty if none is. Example: `the price would rise by 127 %`"""
     push_at: datetime | None
+    """When the next write is tried; null if nothing waits."""
     push_error: str
+    """Why the last write failed; empty if it did not. Example: `the product was deleted`"""
     shop_status: str | None
+    """The product's status in the shop; null until the shop was read. Example: `published`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +79,7 @@ class ProductPage:
 
     items: tuple[ProductView, ...]
     next_cursor: str | None
+    currency: str = ""
 
 
 STATE = """CASE WHEN row.sync_status = 'parked' THEN 'parked' WHEN NOT row.is_active THEN 'inactive'
@@ -75,12 +90,13 @@ STATE = """CASE WHEN row.sync_status = 'parked' THEN 'parked' WHEN NOT row.is_ac
 STOCK = "(SELECT sum(value::numeric)::int FROM jsonb_each_text({state} -> 'quantities'))"
 # The rows are chosen first, so that the rest is read for one page only.
 VIEW = f"""
-SELECT row.user_id, row.sku, coalesce(product.shop_sku, staging.shop_sku) AS shop_sku,
+SELECT row.user_id AS seller, row.sku, coalesce(product.shop_sku, staging.shop_sku) AS shop_sku,
   coalesce(nullif(product.title, ''), staging.title, '') AS title, {STATE} AS state, row.priority,
   to_char(row.hour_bucket, 'FM00') || ':' || to_char(row.minute_offset, 'FM00') AS slot,
   row.next_sync_at AS due_at, row.last_successful_sync AS last_good_read_at,
   row.consecutive_failures AS failures, coalesce(row.last_error, '') AS last_error,
-  row.last_price AS supplier_price, row.last_quantity AS supplier_quantity,
+  row.last_price AS supplier_price,
+  state.observed ->> 'currency' AS supplier_currency, row.last_quantity AS supplier_quantity,
   (state.applied ->> 'price')::numeric AS shop_price,
   {STOCK.format(state="state.applied")} AS shop_quantity,
   (state.desired ->> 'price')::numeric AS desired_price,

@@ -44,7 +44,7 @@ Key = tuple[SellerId, Sku]
 
 REQUESTED = "unnest(%(user_ids)s::text[], %(skus)s::text[]) AS requested(user_id, sku)"
 HELD = """
-SELECT user_id, sku, held_reason AS reason, held_at, desired AS old,
+SELECT user_id AS seller, sku, held_reason AS reason, held_at, desired AS old,
   coalesce(proposed, observed) AS new, proposed IS NOT NULL AS can_approve
 FROM listing_state
 WHERE held_reason IS NOT NULL AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
@@ -166,13 +166,22 @@ class HeldChange:
     A decision that names `version` is refused if the change is another one by then.
     """
 
-    user_id: SellerId
+    seller: SellerId
     sku: Sku
     reason: str
+    """Why it is held. Example: `the price would rise by 127 %`"""
     held_at: datetime
+    """When it was held."""
     old: Mapping[str, Any] | None
+    """What the shop should show today; null if it shows nothing.
+    Example: `{"price": "118.00", "currency": "USD"}`
+    """
     new: Mapping[str, Any] | None
+    """What the shop would show; the supplier's data if the change cannot be approved.
+    Example: `{"price": "129.90", "currency": "USD"}`
+    """
     can_approve: bool
+    """False if it can only be rejected, for lack of a usable price."""
 
     @property
     def price_old(self) -> Decimal | None:
@@ -193,7 +202,7 @@ class HeldChange:
     @property
     def cursor(self) -> str:
         """The cursor of the rows after it."""
-        return cursors.encode(self.held_at, self.user_id, self.sku)
+        return cursors.encode(self.held_at, self.seller, self.sku)
 
 
 def _price(values: Mapping[str, Any] | None) -> Decimal | None:
@@ -285,7 +294,7 @@ class Review(Queries):
             keys = _lock(connection, connection.execute(HELD_KEYS, {"user_id": user_id}))
             rulings = _decide(connection, keys, decision, reason=reason, now=now)
             if not dry_run:
-                sellers = sorted({ruling.user_id for ruling in rulings if ruling.is_done})
+                sellers = sorted({ruling.seller for ruling in rulings if ruling.is_done})
                 values = {"user_ids": sellers, "until": now + MASS_LIFTED, "now": now}
                 connection.execute(LIFT_MASS_GUARD, values)
         return rulings
@@ -383,7 +392,7 @@ def _decide(
         ]
     rows = [
         {
-            "user_id": ruling.user_id,
+            "user_id": ruling.seller,
             "sku": ruling.sku,
             "desired": None if decision.kind == "change_rejected" else ruling.new,
             "rejected": None if decision.kind == "change_approved" else state.quoted(),
@@ -394,7 +403,7 @@ def _decide(
         if ruling.is_done
     ]
     if rows:
-        done = [(ruling.user_id, ruling.sku) for ruling in rulings if ruling.is_done]
+        done = [(ruling.seller, ruling.sku) for ruling in rulings if ruling.is_done]
         connection.execute(END_LEASES, _columns(done))
         values = {"rows": json.dumps(rows), "reason": reason or None, "now": now}
         connection.execute(WRITE, {**values, "kind": decision.kind})
@@ -417,7 +426,7 @@ def _revive(connection: Connection, keys: Sequence[Key], now: datetime) -> list[
 
     return [
         Ruling(
-            user_id=seller,
+            seller=seller,
             sku=sku,
             is_done=(seller, sku) in revived,
             message=outcome(seller, sku),

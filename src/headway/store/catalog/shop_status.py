@@ -75,7 +75,7 @@ CROSS JOIN LATERAL (
   ORDER BY begun_at DESC LIMIT 1) AS last
 """
 HELD = """
-SELECT user_id, sku, held_at AS at, held_reason AS reason,
+SELECT user_id AS seller, sku, held_at AS at, held_reason AS reason,
   (desired ->> 'price')::numeric AS price_old, (proposed ->> 'price')::numeric AS price_new,
   proposed IS NOT NULL AS can_approve,
   (SELECT count(*) FROM (SELECT FROM listing_state WHERE held_reason IS NOT NULL {of_seller}
@@ -85,7 +85,7 @@ FROM (SELECT * FROM listing_state WHERE held_reason IS NOT NULL {of_seller}
 ORDER BY held_at DESC, user_id, sku LIMIT %(rows)s
 """
 FAILING = """
-SELECT state.user_id, state.sku, state.push_failures AS failures,
+SELECT state.user_id AS seller, state.sku, state.push_failures AS failures,
   coalesce(state.push_error, '') AS error, state.push_at AS next_at
 FROM unnest(%(user_ids)s::text[]) AS requested(user_id)
 CROSS JOIN LATERAL (
@@ -137,46 +137,64 @@ class ShopStatus:
     `waits_until` when it is tried again.
     """
 
-    user_id: SellerId
+    seller: SellerId
     shop: str
     is_connected: bool
+    """True if the shop accepts Headway's token."""
     is_in_rehearsal: bool
     trouble: str
+    """Why nothing is written; empty if all is well. Example: `the shop refused the token`"""
     waits_until: datetime | None
+    """Until when the shop's limit permits no call; null if it permits one."""
     listed: int
+    """Listings in the shop."""
     in_step: int
+    """Listings whose shop data equals what it should be."""
     waiting: int
+    """Listings with a change that waits to be written."""
     failing: int
+    """Listings whose write the shop refused."""
     failing_reason: str
+    """The most common refusal; empty if there is none. Example: `the product was deleted`"""
     held: int
+    """Listings with a held change."""
     points_used: float | None
+    """Points of Shopify's limit that are in use; null until the shop was called."""
     points_max: float | None
+    """Points of Shopify's limit; null until the shop was called."""
     pushed_at: datetime | None
+    """When something was last written; null if nothing was."""
     pushed: str
+    """What was last written. Example: `3 prices, 1 stock level`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldListing:
     """A held change; without a new price it cannot be approved."""
 
-    user_id: SellerId
+    seller: SellerId
     sku: Sku
     at: datetime
+    """When it was held."""
     reason: str
+    """Why it is held. Example: `the price would rise by 127 %`"""
     price_old: Decimal | None
     price_new: Decimal | None
     can_approve: bool
+    """False if it can only be rejected, for lack of a usable price."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failing:
     """A listing whose write the shop refused, and when it is tried again."""
 
-    user_id: SellerId
+    seller: SellerId
     sku: Sku
     failures: int
     error: str
+    """What the shop answered. Example: `the product was deleted`"""
     next_at: datetime
+    """When the write is tried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,9 +202,13 @@ class Written:
     """Changes written in 24 h, and the time from observed to written."""
 
     count: int
+    """Changes written."""
     p50_s: float | None
+    """Seconds from observed to written, the median; null if nothing was written."""
     p95_s: float | None
+    """Seconds from observed to written, the 95th percentile; null if nothing was written."""
     is_partial: bool
+    """True if only the newest changes were measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,12 +216,18 @@ class StorefrontStatus:
     """Everything the first page shows of the shops."""
 
     shops: tuple[ShopStatus, ...]
+    """The shops, those with trouble first."""
     shops_count: int
+    """All shops; the list may be shorter."""
     is_estimate: bool
     held: tuple[HeldListing, ...]
+    """The oldest held changes."""
     held_count: int
+    """All held changes; the list may be shorter."""
     failing: tuple[Failing, ...]
+    """Listings whose write the shop refused."""
     written: Written
+    """Changes written in the last 24 hours."""
 
 
 def storefront_status(
@@ -300,7 +328,7 @@ def _shop(
     trouble = wait.reason if wait else ""
     steady, listed = in_step.get(user_id, (0, 0))
     return ShopStatus(
-        user_id=user_id,
+        seller=user_id,
         shop=shop,
         is_connected=is_connected,
         is_in_rehearsal=is_in_rehearsal,

@@ -57,15 +57,24 @@ class SupplierView:
     """A supplier with its sellers, listings and calls of the last 24 hours."""
 
     name: SupplierName
+    """The supplier's name. Example: `east`"""
     client_id: str
     username: str
     url: str
     kind: str
+    """The kind of supplier, as `headway providers` lists it; empty for the usual one.
+    Example: `feed`
+    """
     sellers: int
+    """Sellers who buy from it."""
     listings: int
+    """Listings in its queue."""
     calls: int
+    """Calls in the last 24 hours."""
     breaker: Breaker
+    """Its circuit breaker."""
     oldest_read_at: datetime | None
+    """When the listing that was read longest ago was read; null if none was read."""
 
     @property
     def cursor(self) -> str:

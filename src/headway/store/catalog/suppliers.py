@@ -86,10 +86,14 @@ class SupplierRow:
     """
 
     name: SupplierName
+    """The supplier's name. Example: `east`"""
     client_id: str
     username: str
     url: str = ""
     kind: str = ""
+    """The kind of supplier, as `headway providers` lists it; empty for the usual one.
+    Example: `feed`
+    """
     options: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -35,17 +35,29 @@ class LedgerEntry:
     """One call of the ledger with its outcome; `skus` are its seats."""
 
     permit_id: str
+    """The id of the call's permit. Example: `6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11`"""
     purpose: str
+    """What the call was for. Example: `fetch`"""
     owner: str
+    """The process that made it. Example: `worker-1`"""
     cost: float
+    """What it used of the limit."""
     begun_at: datetime
+    """When it was permitted."""
     finished_at: datetime | None
+    """When it ended; null while it is under way."""
     arrived_by: datetime | None
+    """When it had reached the provider at the latest; null while that is unknown."""
     status: str
+    """Whether the permit is open or settled. Example: `settled`"""
     result: str
+    """How it ended, in a word. Example: `ok`"""
     http_status: int | None
+    """The HTTP status of the reply; null if there was none. Example: `200`"""
     seats_paid: int | None
+    """Parts that the call had room for; null for a call without parts."""
     skus: tuple[str, ...]
+    """The parts in the call. Example: `["WF338109=K3"]`"""
 
     @property
     def cursor(self) -> str:

@@ -40,8 +40,11 @@ class HourUse:
     """Use of a quota in one hour, by all sellers and by paying ones."""
 
     hour: datetime
+    """When the hour began."""
     used: float
+    """Calls of all sellers."""
     used_by_paid: float
+    """Calls of paying sellers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,16 +57,29 @@ class Budget:
 
     platform: PlatformName
     limit: float
+    """Calls permitted in 24 hours."""
     used: float
+    """Calls used in the last 24 hours."""
     reserved: float
+    """Calls reserved by jobs that run."""
     left_to_paid: float
+    """Calls that only paying sellers may still use."""
     paused_until: datetime | None
     pause_reason: str
     stretch: Mapping[DayShare, float]
+    """How many times longer the interval of each share is while calls are short.
+    Example: `{"paid": 1.0, "free": 2.0, "history": 4.0}`
+    """
     from_at: Mapping[DayShare, datetime | None]
+    """When each share may use calls again; null if it may now.
+    Example: `{"paid": null, "free": null, "history": "2026-03-04T12:00:00Z"}`
+    """
     hours: tuple[HourUse, ...]
+    """Use in each of the last hours."""
     past: tuple[Point, ...]
+    """Use over the last 24 hours."""
     forecast: Forecast
+    """Expected use over the next 24 hours."""
 
     @property
     def stretched(self) -> str:

@@ -76,14 +76,23 @@ class TierFreshness:
 
     tier: Tier
     total: int
+    """Listings of the tier's sellers."""
     parked: int
+    """Parked listings."""
     paused: int
+    """Paused listings."""
     fresh: int
+    """Listings whose last read is young enough."""
     stale: int
+    """Listings whose last read is too old."""
     unread: int
+    """Listings that were never read."""
     kept: int
+    """Listings whose last read is younger than promised."""
     promise_min: float
+    """The promised age in minutes."""
     oldest_read_at: datetime | None
+    """When the listing that was read longest ago was read; null if none was read."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -105,7 +114,9 @@ class Freshness:
     """How fresh all listings were at one instant, and those of each tier that has any."""
 
     at: datetime
+    """When it was measured."""
     tiers: tuple[TierFreshness, ...]
+    """One entry for each tier that has listings."""
 
     @property
     def total(self) -> int:

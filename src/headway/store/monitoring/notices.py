@@ -20,7 +20,7 @@ VALUES (%(user_id)s, %(topic)s, %(subject)s, %(text)s, %(now)s)
 ON CONFLICT ON CONSTRAINT notices_unique DO NOTHING
 """
 LIST = """
-SELECT id::text, user_id, topic, subject, text, created_at, delivered_at FROM notices
+SELECT id::text, user_id AS seller, topic, subject, text, created_at, delivered_at FROM notices
 WHERE user_id = %(user_id)s ORDER BY created_at DESC, id LIMIT %(limit)s
 """
 
@@ -59,12 +59,17 @@ class Notice:
     """One notice to one seller."""
 
     id: str
-    user_id: SellerId
+    """The notice's id. Example: `6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11`"""
+    seller: SellerId
     topic: Topic
+    """What it is about."""
     subject: str
+    """The part, job or account it is about. Example: `WF338109=K3`"""
     text: str
+    """What the seller reads. Example: `The price of WF338109=K3 is held for review.`"""
     created_at: datetime
     delivered_at: datetime | None
+    """When it was delivered; null if it has not been."""
 
 
 def subject_of(id_: str, since: datetime) -> str:

@@ -147,12 +147,16 @@ VALUES (%(user_id)s, %(sku)s, %(now)s, 'slot_moved', %(old)s, %(new)s, %(now)s)
 class MovedSlot:
     """Result of moving a listing."""
 
-    user_id: SellerId
+    seller: SellerId
     sku: Sku
     old: Slot
+    """The slot before."""
     new: Slot
+    """The slot now."""
     next_sync_at: datetime
+    """When the part is read next."""
     is_parked: bool
+    """True if the part is parked, so that it is not read until somebody revives it."""
 
 
 class Timetable(Queries):
@@ -237,7 +241,7 @@ class Timetable(Queries):
                 change = {"old": Jsonb(asdict(row.slot)), "new": Jsonb(asdict(new)), "now": now}
                 connection.execute(ADD_EVENT, {**key, **change})
         return MovedSlot(
-            user_id=user_id,
+            seller=user_id,
             sku=sku,
             old=row.slot,
             new=new,

@@ -194,7 +194,7 @@ class RowComparison:
             difference = self._excused(account.bare, difference, true)
             tally.excused += difference.excused
             tally.hidden += difference.hidden
-            if account.user_id in limited:
+            if account.seller in limited:
                 tally.withheld += len(difference.missing) + len(difference.wrong)
                 # A seller who is over quota is not pulled, so removed listings are not noticed
                 # either.

@@ -75,8 +75,11 @@ class RetryWindow:
     """The span in which retries now are, and how many seats it has for them."""
 
     opens_at: datetime
+    """When it opens."""
     closes_at: datetime
+    """When it closes."""
     seats_max: int
+    """How many listings may be tried again in it."""
 
 
 class Policy(Protocol):
