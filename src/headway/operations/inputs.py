@@ -1,5 +1,6 @@
 """What a caller may write into an address or a body, declared once."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -8,6 +9,7 @@ from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainSerializer,
@@ -27,6 +29,7 @@ REASON_CHARS_MAX = 500
 # Longer than any valid API key, and short enough to refuse other text.
 SECRET_CHARS_MAX = 4000
 ERRORS_SHOWN = 5
+ISO_BEGINS = re.compile(r"\d{4}-\d\d-\d\d")
 # No text in the database can hold this one character.
 PLAIN = r"^[^\x00]*$"
 
@@ -66,6 +69,13 @@ def _in_utc(at: datetime) -> datetime:
         raise ValueError("the year must be within 1 and 9999, in UTC") from None
 
 
+def _iso_text(value: object) -> object:
+    """Refuse numbers, which would be taken for seconds since 1970."""
+    if isinstance(value, int | float) or (isinstance(value, str) and not ISO_BEGINS.match(value)):
+        raise ValueError("write a time in ISO 8601 with a zone, such as 2026-03-04T12:00:00Z")
+    return value
+
+
 def field_errors(errors: Sequence[Mapping[str, Any]], *, skip: int = 0) -> str:
     """Name each field at fault and the reason; `skip` leaves out so much of each place."""
     reasons = []
@@ -78,7 +88,7 @@ def field_errors(errors: Sequence[Mapping[str, Any]], *, skip: int = 0) -> str:
     return "; ".join(reasons)
 
 
-Instant = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+Instant = Annotated[AwareDatetime, BeforeValidator(_iso_text), AfterValidator(_in_utc)]
 SkuText = Annotated[Sku, checked(sku_of), Field(examples=["WF338109=K3"])]
 Skus = Annotated[list[SkuText], Field(min_length=1, max_length=SKUS_MAX)]
 SellerText = Annotated[SellerId, checked(seller_of), Field(examples=["acme"])]

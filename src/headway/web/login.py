@@ -20,6 +20,7 @@ from headway.web.authentication import CSRF_HEADER, AuthenticationGate, Visitor,
 from headway.web.body_limits import read_body
 from headway.web.problems import Handle, problem
 
+FORM_FIELDS_MAX = 8
 FORM_BYTES_MAX = 4096
 LATER = "Load this page again in a minute."
 WRONG_KEY = "This API key is invalid, was revoked, or has expired."
@@ -201,5 +202,9 @@ def _onward(path: str) -> str:
 
 
 def _form(body: bytes) -> dict[str, str]:
-    fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=8)
+    """Return the fields of a form; none if it has more than any form of ours."""
+    try:
+        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=FORM_FIELDS_MAX)
+    except ValueError:
+        return {}
     return {name: values[0] for name, values in fields.items()}

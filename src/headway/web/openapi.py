@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from headway.operations.registry import OPERATIONS
-from headway.web.field_docs import PARAMETERS, Schema, complete, describe
+from headway.web.field_descriptions import PARAMETERS, Schema, complete, describe
 from headway.web.problems import Shape
 
 PROBLEM, PLAIN_JSON = "application/problem+json", "application/json"

@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
+from starlette.exceptions import HTTPException
 
 from headway.errors import (
     ConfigError,
@@ -22,6 +23,9 @@ from headway.operations.inputs import field_errors
 # Pydantic's errors for a body that is not JSON; with another header it is unparsed text.
 NO_OBJECT = {"json_invalid", "model_attributes_type"}
 NO_BODY = {"missing", "model_type", "dict_type"}
+NO_OBJECT_ADVICE = "body: send a JSON object, with the header content-type: application/json"
+# What FastAPI answers for a body that it cannot read, such as one nested too deeply.
+FASTAPIS_UNREADABLE = 400
 TITLES = {
     400: "the body makes no sense",
     401: "nobody we know",
@@ -75,6 +79,10 @@ def answering(handle: Handle) -> Handle:
             return await handle(request)
         except RequestValidationError as error:
             return problem(422, _fields(error))
+        except HTTPException as error:
+            if error.status_code != FASTAPIS_UNREADABLE:
+                raise
+            return problem(422, NO_OBJECT_ADVICE)
         except RequestError as error:
             return problem(error.status_code, str(error), headers=_headers(error))
         except StoreError as error:
@@ -100,7 +108,7 @@ def _fields(error: RequestValidationError) -> str:
         fault["type"] in NO_OBJECT or (fault["loc"] == ("body",) and fault["type"] in NO_BODY)
         for fault in error.errors()
     ):
-        return "body: send a JSON object, with the header content-type: application/json"
+        return NO_OBJECT_ADVICE
     return field_errors(error.errors(), skip=1)
 
 

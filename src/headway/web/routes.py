@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from headway.app import App
 from headway.core.catalog.listings import MAIN
@@ -33,6 +34,8 @@ from headway.web.live import Snapshot
 from headway.web.openapi import document
 from headway.web.problems import error_responses, problem
 
+METHOD_NOT_ALLOWED = 405
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 AnyOperation = ApiOperation[Any, Any, Any]
 
 
@@ -146,9 +149,23 @@ def _link_next(request: Request, reply: Response, cursor: str | None) -> None:
     reply.headers["Link"] = f'<{quote(request.url.path)}?{query}>; rel="next"'
 
 
-async def _unknown(_request: Request, error: Exception) -> Response:
+async def _unknown(request: Request, error: Exception) -> Response:
     """Answer a path or a method that does not exist."""
     assert isinstance(error, HTTPException)
-    details = {404: "there is nothing here; see /openapi.json", 405: "this path has other methods"}
+    if error.status_code == METHOD_NOT_ALLOWED:
+        allowed = ", ".join(_methods_of(request))
+        detail = f"this path takes {allowed}"
+        return problem(error.status_code, detail, headers={"Allow": allowed})
+    details = {404: "there is nothing here; see /openapi.json"}
     detail = details.get(error.status_code, str(error.detail))
     return problem(error.status_code, detail, headers=error.headers)
+
+
+def _methods_of(request: Request) -> list[str]:
+    """Return the methods that some route has for the path of a request."""
+
+    def has_route(method: str) -> bool:
+        scope = {**request.scope, "method": method}
+        return any(route.matches(scope)[0] is Match.FULL for route in request.app.router.routes)
+
+    return [method for method in METHODS if has_route(method)]

@@ -55,7 +55,7 @@ Read = Callable[[Caller, SellerId | None, str | None], tuple[Rows, str | None]]
 
 def subject_of(view: str, query: str) -> str:
     """Return the cursors of an address, always written the same way."""
-    parameters = parse_qs(query, max_num_fields=50)
+    parameters = parse_qs(query)
     cursors = {name: parameters[name][0] for name in LISTS.get(view, ()) if name in parameters}
     return urlencode({name: cursor for name, cursor in cursors.items() if len(cursor) <= CHARS_MAX})
 

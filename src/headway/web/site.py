@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,11 +14,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headway import __version__
 from headway.app import App
 from headway.clock import Clock, SystemClock
+from headway.errors import InvalidError
 from headway.web import login, oauth, pages, part_pages, rehearsal_pages, routes, runbook, webhooks
 from headway.web.authentication import AuthenticationGate
 from headway.web.body_limits import BODY_WAIT_S
 from headway.web.live import Feed
 from headway.web.live_panels import Panels
+from headway.web.problems import problem
+from headway.web.request_text import require_few_fields, require_readable_query
 from headway.web.sections import more, scene
 
 HERE = Path(__file__).parent
@@ -121,4 +124,21 @@ class Shield:
                 message["headers"] = [*headers, *more, *caching]
             await send(message)
 
+        if scope["type"] != "http":
+            await self._inner(scope, receive, send)
+            return
+        if not scope["path"].startswith("/api/") and (refusal := _refuse(scope)) is not None:
+            await refusal(scope, receive, shielded)
+            return
         await self._inner(scope, receive, shielded)
+
+
+def _refuse(scope: Scope) -> Response | None:
+    """Answer an address that no page can read; None for any other."""
+    request = Request(scope)
+    try:
+        require_few_fields(request.url.query.encode())
+        require_readable_query(request)
+    except InvalidError as error:
+        return problem(400, str(error), title="the address makes no sense")
+    return None
