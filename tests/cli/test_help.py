@@ -1,7 +1,5 @@
 """Every command has a help text with an example, and every command that prints data has --json."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,10 +8,17 @@ import typer
 from typer.main import get_group
 
 from headway import __version__
-from headway.cli import COMMANDS, build, main
+from headway.cli import build, main
+from headway.cli.commands import COMMANDS, PANELS
 from headway_lab.simulation.faults import READERS
 
-WITHOUT_DATA = {"headway demo", "headway run", "headway api", "headway worker"}
+WITHOUT_DATA = {
+    "headway demo",
+    "headway run",
+    "headway api",
+    "headway worker",
+    "headway completion",
+}
 
 
 def commands() -> Iterator[tuple[str, Any]]:
@@ -63,6 +68,14 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(name in output for name in COMMANDS)
 
 
+def test_the_help_lists_commands_in_panels_by_subject(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    output = capsys.readouterr().out
+    assert [panel for panel in PANELS if f"─ {panel} ─" not in output] == []
+    assert max(map(len, PANELS.values())) <= 10
+    assert sum(map(len, PANELS.values())) == len(COMMANDS), "a command is in two panels"
+
+
 def test_paragraphs_of_the_help_are_wrapped_at_the_width_of_the_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,33 +103,13 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == f"headway {__version__}\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "heavy"),
-    (
-        (["--help"], {"psycopg", "fastapi", "httpx", "pydantic", "headway.app"}),
-        (["status", "--help"], {"fastapi", "starlette", "uvicorn"}),
-        (["audit", "--help"], {"fastapi", "starlette", "uvicorn"}),
-    ),
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_a_command_imports_only_what_it_needs(arguments: list[str], heavy: set[str]) -> None:
-    script = (
-        f"import sys; from headway.cli import main; main({arguments});"
-        f"imported = {heavy} & set(sys.modules);"
-        "sys.exit(f'imported {imported}' if imported else 0)"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0, result.stderr
-
-
 def test_the_application_is_a_typer_application() -> None:
     assert isinstance(build(), typer.Typer)
 
 
 # Commands without --server, and why.
 ONLY_HERE = {
+    "headway completion": "is about the shell here",
     "headway demo": "runs a deployment of its own",
     "headway run": "is the deployment",
     "headway worker": "is a part of the deployment",

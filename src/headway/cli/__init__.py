@@ -1,4 +1,4 @@
-"""The command line: a table of commands, imported only when used, and one place for errors.
+"""The command line: commands that are imported only when used, and one place for errors.
 
 Expected trouble is one line on stderr and an exit code: 2 for what the caller can fix (a setting,
 an argument), 3 for the database, 130 for Ctrl-C, 1 for a broken law or anything else. With `--json`
@@ -14,143 +14,27 @@ from importlib import import_module
 from types import ModuleType
 
 import typer
+from typer._completion_classes import completion_init
 from typer.main import get_group
 
 from headway import __version__
+from headway.cli.commands import COMMANDS, PANELS
 from headway.errors import ConfigError, HeadwayError, RequestError, StoreError
 
 FAILED, MISUSED, NO_DATABASE, INTERRUPTED = 1, 2, 3, 130
 # Commands of the lab need the extra of that name.
 LAB = "headway_lab."
-
-# Name → where it lives, and its first line of help, so that `--help` need not import it.
-COMMANDS = {
-    "demo": ("headway_lab.demo.command", "Run everything in one process, faster than real time."),
-    "run": ("headway.cli.run", "Keep catalogue and accounts in step, until Ctrl-C."),
-    "worker": (
-        "headway.cli.worker",
-        "Do the work of many machines: one of any number of workers, until Ctrl-C or SIGTERM.",
-    ),
-    "api": ("headway.cli.api", "Serve the API and the page alone, until Ctrl-C."),
-    "status": (
-        "headway.cli.status",
-        "Show the next call, the budget, how fresh the shop is, and what is wrong.",
-    ),
-    "parts": ("headway.cli.parts", "List parts, or find them by a piece of their text."),
-    "history": (
-        "headway.cli.parts",
-        "Tell what happened to a part, its price, stock and calls over time.",
-    ),
-    "alerts": ("headway.cli.monitoring", "Show what is wrong now and needs a person."),
-    "notify": (
-        "headway.cli.notify",
-        "Send a test message to everybody who is notified of alerts.",
-    ),
-    "limits": ("headway.cli.monitoring", "Show what is used of each limit, or the calls of one."),
-    "permit": (
-        "headway.cli.permit",
-        "Run a command of your own under a permit, so that it keeps the limit.",
-    ),
-    "audit": ("headway.cli.monitoring", "Write out every event, as CSV or as lines of JSON."),
-    "explain": ("headway.cli.status", "Say why a part or a job waits, until when, and its place."),
-    "jobs": ("headway.cli.jobs", "Show who pulls next, in order, with what blocks each."),
-    "quota": (
-        "headway.cli.jobs",
-        "Show what is used of the platforms' days, by hour, and what the next day will bring.",
-    ),
-    "pull": ("headway.cli.jobs", "Make a seller's jobs due now."),
-    "hold": ("headway.cli.held_changes", "List the changes that are held for a person."),
-    "approve": ("headway.cli.held_changes", "Let held changes reach the shop."),
-    "reject": (
-        "headway.cli.held_changes",
-        "Keep the shop's price; the same quote is not held again.",
-    ),
-    "rollback": ("headway.cli.held_changes", "Give parts the price they had at another time."),
-    "revive": ("headway.cli.held_changes", "Restart parked parts, on sale again, or dead jobs."),
-    "pause": (
-        "headway.cli.pauses",
-        "Stop parts, a seller, suppliers or everything; or show what is paused.",
-    ),
-    "resume": ("headway.cli.pauses", "Let go on what was paused."),
-    "trigger": ("headway.cli.pauses", "Put parts into the next call, before all others."),
-    "move": ("headway.cli.slots", "Give parts another slot of the day, or a priority in theirs."),
-    "connect": ("headway.cli.shops", "Connect a seller to a shop, or give the shop a new token."),
-    "disconnect": (
-        "headway.cli.shops",
-        "Stop reading and writing a seller's shop, and forget its tokens.",
-    ),
-    "shops": ("headway.cli.shops", "Show every seller's shop, and what waits to get there."),
-    "rehearse": (
-        "headway.cli.rehearsals",
-        "Show what Headway would write to a shop, and start the shop.",
-    ),
-    "removals": (
-        "headway.cli.removals",
-        "Show removals of listings that are held, and decide about one.",
-    ),
-    "supplier": (
-        "headway.cli.suppliers",
-        "Add, list or remove suppliers, or let a seller buy from one.",
-    ),
-    "probe": (
-        "headway.cli.probe",
-        "Ask a supplier for a few parts: raw fields beside what was understood.",
-    ),
-    "record": (
-        "headway.cli.recordings",
-        "Record the replies of a shop or a supplier, without secrets and buyers.",
-    ),
-    "verify": (
-        "headway.cli.recordings",
-        "Read recorded replies as Headway reads real ones, without network and database.",
-    ),
-    "providers": (
-        "headway.cli.providers",
-        "List the suppliers, storefronts and platforms that Headway can talk to.",
-    ),
-    "terms": ("headway.cli.terms", "Show or set a seller's price rule, guard and sales channels."),
-    "tier": ("headway.cli.tiers", "Show or set what a seller pays for."),
-    "publish": (
-        "headway.cli.publish",
-        "Put parts into the shop, and publish them on its sales channels.",
-    ),
-    "import": ("headway.cli.imports", "Bring in parts that the shop already sells, from a file."),
-    "backfill": ("headway.cli.imports", "Give every product that lacks one its slot."),
-    "check": ("headway.cli.check", "Check the laws against the live database."),
-    "simulate": (
-        "headway_lab.simulation.command",
-        "Run the real engine through days of virtual time.",
-    ),
-    "plan": (
-        "headway.cli.plan",
-        "Say whether a catalogue fits the supplier's limit, and how well.",
-    ),
-    "doctor": ("headway.cli.doctor", "Check this installation and show what to fix."),
-    "key": (
-        "headway.cli.keys",
-        "Make, list or revoke keys, or make a link that logs a browser in once.",
-    ),
-    "sessions": (
-        "headway.cli.sessions",
-        "Show who is logged in at the page, or end their sessions.",
-    ),
-    "vault": (
-        "headway.cli.vault",
-        "Encrypt stored secrets with the newest key, or show which keys they need.",
-    ),
-    "adopt": (
-        "headway.cli.adopt",
-        "Take over a database that was made by one of the design documents.",
-    ),
-    "db": ("headway.cli.database", "Upgrade, downgrade or show the schema of the database."),
-}
+# A shell that wants a line completed asks by this variable.
+COMPLETION = "_HEADWAY_COMPLETE"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code, having explained any expected trouble in one line."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if COMPLETION in os.environ:
+        completion_init()
     try:
-        code = get_group(build(arguments)).main(
+        code = get_group(build(_words_to_complete() or arguments)).main(
             arguments, prog_name="headway", standalone_mode=False
         )
         sys.stdout.flush()
@@ -183,13 +67,22 @@ def build(arguments: Sequence[str] = (), *, whole: bool = False) -> typer.Typer:
     app.callback()(_options)
     called = next((word for word in arguments if not word.startswith("-")), None)
     modules = {module for name, (module, _) in COMMANDS.items() if whole or name == called}
-    for name, (module, summary) in COMMANDS.items():
-        if module not in modules:
-            app.command(name, help=summary)(_not_called)
-        elif name == next(first for first, (home, _) in COMMANDS.items() if home == module):
-            register: Callable[[typer.Typer], None] = _load(module).register
-            register(app)
+    for panel, commands in PANELS.items():
+        for name, (module, summary) in commands.items():
+            if module not in modules:
+                app.command(name, help=summary, rich_help_panel=panel)(_not_called)
+            elif name == next(first for first, (home, _) in COMMANDS.items() if home == module):
+                register: Callable[[typer.Typer], None] = _load(module).register
+                register(app)
     return app
+
+
+def _words_to_complete() -> list[str]:
+    """Return the words of the line that a shell wants completed, without the program."""
+    if COMPLETION not in os.environ:
+        return []
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    return line.split()[1:]
 
 
 def _load(module: str) -> ModuleType:

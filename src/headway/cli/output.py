@@ -22,6 +22,8 @@ COLOURS = {
     "ok": "green", "warn": "yellow", "fail": "bold red", "broken": "bold red", "not in play": "dim",
 }  # fmt: skip
 UNBOUNDED = 10_000
+# Between two columns; and what a column of sentences needs to be readable.
+GAP, PROSE_MIN = 2, 16
 
 
 def console() -> Console:
@@ -56,14 +58,50 @@ def table(
     if not rows:
         say(empty or "none")
         return
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for number, heading in enumerate(headings):
+    cells = [[str("" if cell is None else cell) for cell in row] for row in rows]
+    widths = column_widths([headings, *cells], console().width)
+    if widths is None:
+        _records(headings, cells)
+        return
+    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    for number, (heading, width) in enumerate(zip(headings, widths, strict=True)):
         justify: JustifyMethod = "right" if number in right else "left"
-        grid.add_column(Text(heading), overflow="fold", no_wrap=number == 0, justify=justify)
-    for row in rows:
-        cells = [str("" if cell is None else cell) for cell in row]
-        grid.add_row(*(Text(cell, style=COLOURS.get(cell, "")) for cell in cells))
+        grid.add_column(Text(heading), overflow="fold", width=width, justify=justify)
+    for row in cells:
+        grid.add_row(*(Text(cell, style=COLOURS.get(cell, "")) for cell in row))
     _print_trimmed(grid)
+
+
+def column_widths(rows: Sequence[Sequence[str]], room: int) -> list[int] | None:
+    """Return the widths of columns that break no word; None if the room is too small for that.
+
+    Part numbers, ids and addresses are words: they must be whole to be copied.
+    """
+    columns = list(zip(*rows, strict=True))
+    full = [max(map(len, column)) for column in columns]
+    least = [
+        max([min(width, PROSE_MIN), *(len(word) for cell in column for word in cell.split())])
+        for column, width in zip(columns, full, strict=True)
+    ]
+    spare = room - GAP * (len(columns) - 1) - sum(least)
+    if spare < 0:
+        return None
+    # Columns that lack little get it all; the others share the rest.
+    widths = list(least)
+    by_need = sorted(range(len(columns)), key=lambda number: full[number] - least[number])
+    for done, number in enumerate(by_need):
+        more = min(full[number] - least[number], spare // (len(columns) - done))
+        widths[number] += more
+        spare -= more
+    return widths
+
+
+def _records(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print each row by itself, one line for each value."""
+    for number, row in enumerate(rows):
+        if number:
+            say()
+        facts([(name, cell) for name, cell in zip(headings, row, strict=True) if cell])
 
 
 def facts(pairs: Sequence[tuple[str, str]]) -> None:
@@ -71,11 +109,11 @@ def facts(pairs: Sequence[tuple[str, str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=False)
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in pairs:
-        grid.add_row(Text(name), Text(value))
+        grid.add_row(Text(name), Text(value, style=COLOURS.get(value, "")))
     _print_trimmed(grid)
 
 

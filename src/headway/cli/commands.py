@@ -1,0 +1,165 @@
+"""The table of commands: by subject, where each lives, and its first line of help."""
+
+# Panel of the help → name → module and summary, so that `--help` need not import the module.
+PANELS = {
+    "Start": {
+        "demo": (
+            "headway_lab.demo.command",
+            "Run everything in one process, faster than real time.",
+        ),
+        "run": ("headway.cli.run", "Keep catalogue and accounts in step, until Ctrl-C."),
+        "worker": (
+            "headway.cli.worker",
+            "Do the work of many machines: one of any number of workers, until Ctrl-C or SIGTERM.",
+        ),
+        "api": ("headway.cli.api", "Serve the API and the page alone, until Ctrl-C."),
+    },
+    "Look": {
+        "status": (
+            "headway.cli.status",
+            "Show the next call, the budget, how fresh the shop is, and what is wrong.",
+        ),
+        "parts": ("headway.cli.parts", "List parts, or find them by a piece of their text."),
+        "history": (
+            "headway.cli.parts",
+            "Tell what happened to a part, its price, stock and calls over time.",
+        ),
+        "explain": (
+            "headway.cli.status",
+            "Say why a part or a job waits, until when, and its place.",
+        ),
+        "jobs": ("headway.cli.jobs", "Show who pulls next, in order, with what blocks each."),
+        "quota": (
+            "headway.cli.jobs",
+            "Show what is used of the platforms' days, by hour, and what the next day will bring.",
+        ),
+        "limits": (
+            "headway.cli.monitoring",
+            "Show what is used of each limit, or the calls of one.",
+        ),
+        "alerts": ("headway.cli.monitoring", "Show what is wrong now and needs a person."),
+        "audit": ("headway.cli.monitoring", "Write out every event, as CSV or as lines of JSON."),
+    },
+    "Decide": {
+        "hold": ("headway.cli.held_changes", "List the changes that are held for a person."),
+        "approve": ("headway.cli.held_changes", "Let held changes reach the shop."),
+        "reject": (
+            "headway.cli.held_changes",
+            "Keep the shop's price; the same quote is not held again.",
+        ),
+        "rollback": ("headway.cli.held_changes", "Give parts the price they had at another time."),
+        "revive": (
+            "headway.cli.held_changes",
+            "Restart parked parts, on sale again, or dead jobs.",
+        ),
+        "removals": (
+            "headway.cli.removals",
+            "Show removals of listings that are held, and decide about one.",
+        ),
+        "rehearse": (
+            "headway.cli.rehearsals",
+            "Show what Headway would write to a shop, and start the shop.",
+        ),
+    },
+    "Act": {
+        "trigger": ("headway.cli.pauses", "Put parts into the next call, before all others."),
+        "pull": ("headway.cli.jobs", "Make a seller's jobs due now."),
+        "pause": (
+            "headway.cli.pauses",
+            "Stop parts, a seller, suppliers or everything; or show what is paused.",
+        ),
+        "resume": ("headway.cli.pauses", "Let go on what was paused."),
+        "move": (
+            "headway.cli.slots",
+            "Give parts another slot of the day, or a priority in theirs.",
+        ),
+        "publish": (
+            "headway.cli.publish",
+            "Put parts into the shop, and publish them on its sales channels.",
+        ),
+        "import": (
+            "headway.cli.imports",
+            "Bring in parts that the shop already sells, from a file.",
+        ),
+        "backfill": ("headway.cli.imports", "Give every product that lacks one its slot."),
+    },
+    "Sellers and shops": {
+        "connect": (
+            "headway.cli.shops",
+            "Connect a seller to a shop, or give the shop a new token.",
+        ),
+        "disconnect": (
+            "headway.cli.shops",
+            "Stop reading and writing a seller's shop, and forget its tokens.",
+        ),
+        "shops": ("headway.cli.shops", "Show every seller's shop, and what waits to get there."),
+        "terms": (
+            "headway.cli.terms",
+            "Show or set a seller's price rule, guard and sales channels.",
+        ),
+        "tier": ("headway.cli.tiers", "Show or set what a seller pays for."),
+    },
+    "Suppliers and platforms": {
+        "supplier": (
+            "headway.cli.suppliers",
+            "Add, list or remove suppliers, or let a seller buy from one.",
+        ),
+        "probe": (
+            "headway.cli.probe",
+            "Ask a supplier for a few parts: raw fields beside what was understood.",
+        ),
+        "record": (
+            "headway.cli.recordings",
+            "Record the replies of a shop or a supplier, without secrets and buyers.",
+        ),
+        "verify": (
+            "headway.cli.recordings",
+            "Read recorded replies as Headway reads real ones, without network and database.",
+        ),
+        "providers": (
+            "headway.cli.providers",
+            "List the suppliers, storefronts and platforms that Headway can talk to.",
+        ),
+        "permit": (
+            "headway.cli.permit",
+            "Run a command of your own under a permit, so that it keeps the limit.",
+        ),
+    },
+    "Plan and check": {
+        "plan": (
+            "headway.cli.plan",
+            "Say whether a catalogue fits the supplier's limit, and how well.",
+        ),
+        "simulate": (
+            "headway_lab.simulation.command",
+            "Run the real engine through days of virtual time.",
+        ),
+        "check": ("headway.cli.check", "Check the laws against the live database."),
+        "doctor": ("headway.cli.doctor", "Check this installation and show what to fix."),
+    },
+    "Access and upkeep": {
+        "key": (
+            "headway.cli.keys",
+            "Make, list or revoke keys, or make a link that logs a browser in once.",
+        ),
+        "sessions": (
+            "headway.cli.sessions",
+            "Show who is logged in at the page, or end their sessions.",
+        ),
+        "vault": (
+            "headway.cli.vault",
+            "Encrypt stored secrets with the newest key, or show which keys they need.",
+        ),
+        "adopt": (
+            "headway.cli.adopt",
+            "Take over a database that was made by one of the design documents.",
+        ),
+        "db": ("headway.cli.database", "Upgrade, downgrade or show the schema of the database."),
+        "notify": (
+            "headway.cli.notify",
+            "Send a test message to everybody who is notified of alerts.",
+        ),
+        "completion": ("headway.cli.completion", "Print the completion script of a shell."),
+    },
+}
+COMMANDS = {name: entry for commands in PANELS.values() for name, entry in commands.items()}
