@@ -113,6 +113,37 @@ def test_waiting_ends_when_every_part_is_published_or_blocked(
     assert "stocked only in Germany" in result.out
 
 
+def test_waiting_ends_early_for_a_part_that_the_supplier_does_not_know(
+    on_database: Headway, pool: ConnectionPool
+) -> None:
+    def work() -> None:
+        """Act as the running headway: the part is not in the supplier's reply."""
+        give_up_s = SystemClock().monotonic() + PATIENCE_S
+        while query(pool, "SELECT count(*) FROM product_staging") != [(1,)]:
+            assert SystemClock().monotonic() < give_up_s, "nothing was requested"
+        with pool.connection() as connection:
+            connection.execute(
+                "UPDATE product_sync_schedule SET priority = 'retry', sync_status = 'failed',"
+                " last_error = 'the supplier does not know it', consecutive_failures = 1,"
+                " next_sync_at = next_sync_at + interval '2 h'"
+            )
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    result = on_database("publish", "A", "--wait")
+    worker.join()
+    assert result.code == 1
+    assert "the supplier does not know it" in result.out
+    assert "stopped waiting" not in result.err
+
+
+def test_waiting_says_what_it_waits_for_and_has_a_limit(on_database: Headway) -> None:
+    result = on_database("publish", "A", "--wait", "--wait-max", "0.02")
+    assert result.code == 1
+    assert "waiting for 1 of 1; A: requested; number 1 in the queue" in result.err
+    assert "stopped waiting after 0.02 min" in result.err
+
+
 def test_waiting_without_a_running_headway_is_refused(
     headway_in_process: Headway, data_dir: Path
 ) -> None:

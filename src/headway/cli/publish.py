@@ -30,6 +30,7 @@ headway publish --file parts.txt --seller acme
 headway publish -- "-3DASH"
 """
 POLL_S = 1.0
+WAIT_MAX_MIN = 15.0
 ROWS_SHOWN = 50
 TROUBLE = {"blocked", "failed", "refused"}
 
@@ -53,6 +54,9 @@ def publish(
     wait: Annotated[
         bool, typer.Option("--wait", help="Stay until each part is in the shop, or cannot be.")
     ] = False,
+    wait_max: Annotated[
+        float, typer.Option(help="Minutes after which --wait stops.", min=0)
+    ] = WAIT_MAX_MIN,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -60,8 +64,8 @@ def publish(
 
     They are read in the next calls to the supplier, created in the shop by a headway that runs, and
     published where `headway terms` says. Ask as often as you like: a part is never made twice. Exit
-    code 1 if a part was refused, blocked or failed. Write -- before a part number that begins with
-    a dash.
+    code 1 if a part was refused, blocked or failed, or is still under way when --wait stops. Write
+    -- before a part number that begins with a dash.
     """
     from headway.operations.publishing import PublishBody
     from headway.operations.publishing import publish as request_parts
@@ -76,9 +80,16 @@ def publish(
             raise InvalidError("--wait needs a headway that works; start one with: headway run")
         batch = target.client.call(request_parts, body)
         if wait:
-            batch = _await(target.client, batch)
+            batch = _await(target.client, batch, limit_s=wait_max * 60)
         _report(batch, as_json=as_json)
-    if any(part.status in TROUBLE for part in batch.parts):
+    is_late = wait and any(_is_under_way(part) for part in batch.parts)
+    if is_late:
+        print(
+            f"stopped waiting after {wait_max:g} min; Headway goes on. Ask again, or:"
+            " headway explain PART",
+            file=sys.stderr,
+        )
+    if is_late or any(_is_in_trouble(part) for part in batch.parts):
         raise typer.Exit(1)
 
 
@@ -92,12 +103,16 @@ def _from_file(name: str | None) -> list[str]:
     return [line for line in text_lines(raw.splitlines()) if line.strip()]
 
 
-def _await(client: Client, batch: PublishBatch) -> PublishBatch:
-    """Wait until no part of a batch is under way; refused parts never belonged to it."""
+def _await(client: Client, batch: PublishBatch, *, limit_s: float) -> PublishBatch:
+    """Wait until no part of a batch is under way; refused parts never belonged to it.
+
+    What it waits for is on stderr, whenever that changes.
+    """
     from headway.cli.session import REAL_TIME
 
+    give_up_s = REAL_TIME.monotonic() + limit_s
     with progress("publishing", len(batch.parts)) as advance:
-        shown = 0
+        shown, told = 0, ""
         while True:
             newest = _newest(client, batch)
             parts = tuple(newest.get(part.sku, part) for part in batch.parts)
@@ -105,14 +120,28 @@ def _await(client: Client, batch: PublishBatch) -> PublishBatch:
             under_way = sum(_is_under_way(part) for part in newest.values())
             advance(len(parts) - under_way - shown)
             shown = len(parts) - under_way
-            if not under_way:
+            if not under_way or REAL_TIME.monotonic() >= give_up_s:
                 return replace(batch, parts=parts)
+            first = next(part for part in newest.values() if _is_under_way(part))
+            if told != (told := f"{first.sku}: {first.status}; {first.note}"):
+                print(f"waiting for {under_way:,} of {len(parts):,}; {told}", file=sys.stderr)
             REAL_TIME.sleep(POLL_S)
 
 
 def _is_under_way(part: RequestedPart) -> bool:
     """Return True if its status will change by itself: not where the shop must change first."""
+    if part.status == "requested":
+        return not _has_failed(part)
     return part.status in UNDER_WAY or (part.status == "created" and not part.reason)
+
+
+def _has_failed(part: RequestedPart) -> bool:
+    """Return True if the supplier gave no good answer about it, so that it is tried again later."""
+    return part.place is None and part.due_at is not None and bool(part.reason)
+
+
+def _is_in_trouble(part: RequestedPart) -> bool:
+    return part.status in TROUBLE or (part.status == "requested" and _has_failed(part))
 
 
 def _newest(client: Client, batch: PublishBatch) -> dict[Sku, RequestedPart]:
@@ -131,7 +160,7 @@ def _report(batch: PublishBatch, *, as_json: bool) -> None:
         summary = {"batch_id": batch.batch_id, "seller": batch.seller, "counts": counts}
         emit({**summary, "parts": batch.parts})
         return
-    trouble_first = sorted(batch.parts, key=lambda part: part.status not in TROUBLE)
+    trouble_first = sorted(batch.parts, key=lambda part: not _is_in_trouble(part))
     rows = [
         (part.sku, part.shop_sku, part.status, part.note) for part in trouble_first[:ROWS_SHOWN]
     ]

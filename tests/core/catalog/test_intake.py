@@ -275,7 +275,7 @@ def test_rows_of_another_seller_are_refused_where_one_was_named() -> None:
         (b'"sku\n', "first line names the columns"),
         (b"title\nx\n", "no column sku"),
         (b"sku,colour,size\n", r"unknown column 'colour', 'size'; .*sku, seller, shop_sku"),
-        (b"sku;title\n", r"unknown column 'sku;title'; .*separated by commas"),
+        (b"sku|title\n", r"unknown column 'sku|title'; .*separated by commas"),
         (b"sku,SKU\n", "twice"),
         (b"sku\nA\nB\xff\n", "line 3 is not UTF-8"),
         ("sku\nA\n".encode("utf-16"), "line 1 is not UTF-8"),

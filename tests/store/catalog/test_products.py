@@ -77,6 +77,27 @@ def test_a_product_enters_with_its_slot(
     assert slot == ("scheduled", Rolling().place(Sku("A=K3"), clock.now()).next_sync_at, "pending")
 
 
+def test_spellings_that_differ_in_case_or_spaces_are_one_part(
+    products: Products, pool: ConnectionPool, clock: VirtualClock
+) -> None:
+    imported = take_in(
+        products, clock, row(2, "WF1=K3"), row(3, "wf1=k3"), row(4, "wf1=k3", "zenith")
+    )
+    assert counts(imported) == (2, 0, 0, 1)
+    assert "wf1=k3 and WF1=K3 in line 2 differ only in case or spaces" in reasons(imported)[3]
+    imported = take_in(products, clock, row(2, "Wf1=K3"), row(3, "WF1=K3"), row(4, "WF1=K4"))
+    assert "one part" in reasons(imported)[3]
+    imported = take_in(products, clock, row(2, "Wf1=K3"), row(3, "WF1=K5"))
+    assert counts(imported)[0] == 1
+    assert "the part is listed as WF1=K3" in reasons(imported)[2]
+    assert ask(pool, SLOTS) == [
+        ("acme", "WF1=K3"),
+        ("acme", "WF1=K4"),
+        ("acme", "WF1=K5"),
+        ("zenith", "wf1=k3"),
+    ]
+
+
 def test_what_is_there_gets_only_what_the_file_gives(
     products: Products, pool: ConnectionPool, clock: VirtualClock
 ) -> None:

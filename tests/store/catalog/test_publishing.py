@@ -11,12 +11,13 @@ from psycopg_pool import ConnectionPool
 from headway.clock import fresh_id, rng
 from headway.core.catalog.change_detection import Terms
 from headway.core.catalog.guard import SellerSettings
-from headway.core.catalog.intake import ImportedPart
+from headway.core.catalog.intake import ImportedPart, ImportRow
 from headway.core.catalog.lifecycle import FailureRule, Judge
 from headway.core.catalog.listings import Reply, SellerId, Sku
 from headway.core.timetable.policies.rolling import Rolling
 from headway.errors import ConflictError, InvalidError
 from headway.store.catalog.listings import Listings
+from headway.store.catalog.products import Products
 from headway.store.catalog.publishing import PARTS_MAX, Publishing
 from headway.store.timetable.schedule import Schedule
 from headway_lab.virtual_clock import VirtualClock
@@ -268,6 +269,52 @@ def test_two_who_ask_at_once_make_one_row(request_: Request, ask: Ask) -> None:
         thread.join()
     assert len(results) == 4, "nobody failed"
     assert len(ask(STAGED)) == len(ask(SLOTS)) == 50
+
+
+def test_a_part_is_refused_under_another_spelling(request_: Request, ask: Ask) -> None:
+    first, second = request_("WF330051=K3", "wf330051 = k3")
+    assert (first.status, second.status) == ("requested", "refused")
+    assert "differs from WF330051=K3 only in case or spaces" in second.reason
+    ask("DELETE FROM product_staging")  # listed all the same
+    (again,) = request_("Wf330051=K3")
+    assert again.status == "refused"
+    assert "ask for that one, or remove it first" in again.reason
+    assert statuses(request_("WF330051=K3", "WF330051=K33")) == {
+        "WF330051=K3": "requested",
+        "WF330051=K33": "requested",
+    }
+    assert statuses(request_("a")) == {"a": "requested"}
+
+
+def test_spellings_of_one_part_that_come_at_once_are_one_part(
+    request_: Request, pool: ConnectionPool, clock: VirtualClock, ask: Ask
+) -> None:
+    start = threading.Barrier(4)
+
+    def publish(sku: str) -> None:
+        start.wait()
+        request_(sku)
+
+    def import_(sku: str) -> None:
+        start.wait()
+        row = ImportRow(line=2, sku=Sku(sku), seller=SellerId("acme"))
+        Products(pool).take_in([row], form="same", policy=Rolling(), now=clock.now())
+
+    threads = [
+        threading.Thread(target=how, args=(sku,))
+        for how, sku in (
+            (publish, "wf999=7a"),
+            (publish, "WF999=7A"),
+            (import_, "Wf999=7A"),
+            (import_, "WF999 =7A"),
+        )
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(ask(SLOTS)) == 1
+    assert len(ask("SELECT sku FROM product UNION SELECT sku FROM product_staging")) == 1
 
 
 def test_two_who_ask_for_one_shop_sku_at_once_do_not_both_get_it(

@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Any, Literal
 
 from headway.core.catalog.channels import NONE, read_names
 from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName
+from headway.core.catalog.shop_export import COLUMNS as EXPORTED
+from headway.core.catalog.shop_export import ShopExport
 from headway.core.catalog.storefront import Gid
 from headway.core.reasons import format_time
 from headway.core.timetable.next_call import SupplierQueue
@@ -36,6 +39,10 @@ WORTH = ("sales", "margin", "tier")
 COLUMNS = ("sku", "seller", "shop_sku", "title", *IDS, "family", "weight", *WORTH, "channels")
 # What we write beside a refused row, so that the file of refused rows can be fixed and imported.
 NOTES = ("line", "reason")
+
+DELIMITERS = ",;\t"
+# A product's description is one cell.
+CELL_MAX = 1 << 24
 
 # A weight compares parts. Within these bounds no arithmetic over it runs out of numbers.
 WEIGHT_MIN, WEIGHT_MAX = 1e-6, 1e6
@@ -128,6 +135,11 @@ class ImportedPart:
     left_out: Sequence[str] = ()
 
 
+def part_key(sku: str) -> str:
+    """Return what part numbers of one part have in common: all but case and white space."""
+    return "".join(sku.split()).upper()
+
+
 def sku_of(text: str) -> Sku:
     """Return a supplier's part number, stripped; raises InvalidError that shows it."""
     return Sku(_name(text, "part number"))
@@ -193,14 +205,22 @@ def read_rows(
     `only` refuses the rows of any other seller; `otherwise` is the seller of rows that name none.
     """
     records = _records(text_lines(lines))
-    header = _header(next(records, (1, []))[1])
+    first = next(records, (1, []))[1]
+    export = None if isinstance(first, str) else ShopExport.of(first)
+    header = list(EXPORTED) if export is not None else _header(first)
     if "seller" not in header and otherwise is None:
         raise InvalidError("whose parts are these? name the seller with --seller, or in a column")
     for line, cells in records:
         if isinstance(cells, str):
             yield RefusedRow(line=line, reason=cells, cells={})
         elif any(cell.strip() for cell in cells):
-            yield _read(line, header, cells, only=only, otherwise=otherwise)
+            try:
+                row = cells if export is None else export.row(cells)
+            except InvalidError as error:
+                yield RefusedRow(line=line, reason=str(error), cells={})
+                continue
+            if row is not None:
+                yield _read(line, header, row, only=only, otherwise=otherwise)
 
 
 def read_at(part: ImportedPart, queue: SupplierQueue, now: datetime) -> datetime | None:
@@ -277,8 +297,15 @@ def _shown(text: str) -> str:
 
 
 def _records(lines: Iterable[str]) -> Iterator[tuple[int, list[str] | str]]:
-    """Yield the first line number of each record with its cells, or its error."""
-    reader = csv.reader(lines, strict=True)
+    """Yield the first line number of each record with its cells, or its error.
+
+    What separates the cells is what the first line has most of; a spreadsheet writes semicolons
+    where the comma is in numbers.
+    """
+    first = next(lines := iter(lines), "")
+    csv.field_size_limit(CELL_MAX)
+    delimiter = max(DELIMITERS, key=first.count)
+    reader = csv.reader(chain([first] if first else [], lines), strict=True, delimiter=delimiter)
     while True:
         line = reader.line_num + 1
         try:

@@ -1,10 +1,10 @@
 """Requests to publish: a part is published, under way, to be requested, or refused."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from headway.core.catalog.intake import ImportedPart, ShopSkuForm, shop_sku
+from headway.core.catalog.intake import ImportedPart, ShopSkuForm, part_key, shop_sku
 from headway.core.catalog.listings import Sku
 
 NAMED_MAX = 5
@@ -40,6 +40,26 @@ class PartStanding:
             )
         name = self.product_shop_sku or shop_sku(self.sku, form)
         return ImportedPart(sku=self.sku, shop_sku=name, status="requested")
+
+
+def refuse_respelled(
+    parts: Sequence[ImportedPart], listed: Mapping[Sku, Sku]
+) -> list[ImportedPart]:
+    """Refuse requests for a part that is listed, or was asked for, under another spelling.
+
+    `listed` has the listed spelling of each part number that is listed under another one only.
+    """
+    first: dict[str, Sku] = {}
+    judged = []
+    for part in parts:
+        other = listed.get(part.sku) or first.setdefault(part_key(part.sku), part.sku)
+        if other != part.sku:
+            reason = f"it differs from {other} only in case or spaces; ask for that one"
+            if part.sku in listed:
+                reason += ", or remove it first: headway remove"
+            part = replace(part, status=REFUSED, reason=reason)  # noqa: PLW2901 - as it is judged
+        judged.append(part)
+    return judged
 
 
 def refuse_taken(

@@ -19,6 +19,14 @@ from headway.store.queries import Queries
 # nor how many listings an hour holds.
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headway intake', 0))"
 
+# Part numbers with the same key are one part; as `part_key` in core/catalog/intake.py.
+PART_KEY = r"upper(regexp_replace(sku, '\s', '', 'g'))"
+# Read after the lock was taken, so that nobody adds another spelling meanwhile.
+KNOWN_PARTS = """
+SELECT user_id, sku FROM product WHERE {of}
+UNION SELECT user_id, sku FROM product_sync_schedule WHERE {of}
+UNION SELECT user_id, sku FROM product_staging WHERE {of}"""
+
 STAGE = """
 CREATE TEMPORARY TABLE arriving (
   line bigint, user_id text, sku text, value_weight double precision, family text, channels text

@@ -21,7 +21,7 @@ from headway.core.catalog.intake import (
 from headway.core.catalog.listings import Priority, SellerId, Sku
 from headway.core.dispatch import STOREFRONT
 from headway.core.timetable.policies import Policy
-from headway.store.catalog.listings import LOCK, enter_staged
+from headway.store.catalog.listings import KNOWN_PARTS, LOCK, PART_KEY, enter_staged
 from headway.store.pool import guarded
 from headway.store.queries import Queries
 
@@ -53,6 +53,19 @@ REFUSALS = (
   SELECT line, 'sku: the part is in line ' || first || ' already' AS reason FROM (
     SELECT line, min(line) OVER (PARTITION BY user_id, sku) AS first FROM arriving) AS numbered
   WHERE line > first""",
+    f"""
+  SELECT line, 'sku: ' || sku || ' and ' || first || ' in line ' || first_line
+    || ' differ only in case or spaces, so they are one part; give one of them' AS reason FROM (
+    SELECT line, sku, first_value(sku) OVER same AS first, first_value(line) OVER same AS first_line
+    FROM arriving WINDOW same AS (PARTITION BY user_id, {PART_KEY} ORDER BY line)) AS numbered
+  WHERE line > first_line""",
+    f"""
+  SELECT line, 'sku: the part is listed as ' || min(known.sku) || ', which differs only in case or'
+    || ' spaces; use that, or remove it first: headway remove' AS reason
+  FROM arriving JOIN ({KNOWN_PARTS.format(of="user_id IN (SELECT user_id FROM arriving)")}) AS known
+    ON known.user_id = arriving.user_id
+    AND {PART_KEY.replace("sku", "known.sku")} = {PART_KEY.replace("sku", "arriving.sku")}
+  GROUP BY line, arriving.sku HAVING NOT bool_or(known.sku = arriving.sku)""",
     """
   SELECT line, 'shop_sku: in the shop the part is ' || product.shop_sku
     || ', which an import does not change' AS reason

@@ -11,11 +11,17 @@ from psycopg import Connection
 
 from headway.core.catalog.intake import ImportedPart, ShopSkuForm, sku_of
 from headway.core.catalog.listings import Priority, SellerId, Sku
-from headway.core.catalog.publishing import NAMED_MAX, REFUSED, PartStanding, refuse_taken
+from headway.core.catalog.publishing import (
+    NAMED_MAX,
+    REFUSED,
+    PartStanding,
+    refuse_respelled,
+    refuse_taken,
+)
 from headway.core.dispatch import STOREFRONT
 from headway.core.timetable.policies import Policy
 from headway.errors import ConflictError, InvalidError
-from headway.store.catalog.listings import LOCK, enter
+from headway.store.catalog.listings import KNOWN_PARTS, LOCK, PART_KEY, enter
 from headway.store.pool import guarded
 from headway.store.queries import Queries, read_as
 
@@ -41,6 +47,14 @@ FROM unnest(%(skus)s::text[]) AS requested(sku)
 LEFT JOIN product ON product.user_id = %(seller)s AND product.sku = requested.sku
 LEFT JOIN product_staging AS staging
   ON staging.user_id = %(seller)s AND staging.sku = requested.sku
+"""
+# Parts that are listed under another spelling only, by the spelling that was asked for.
+SPELLED = f"""
+SELECT requested.sku, min(known.sku)
+FROM unnest(%(skus)s::text[]) AS requested(sku)
+JOIN ({KNOWN_PARTS.format(of="user_id = %(seller)s")}) AS known
+  ON {PART_KEY.replace("sku", "known.sku")} = {PART_KEY.replace("sku", "requested.sku")}
+GROUP BY requested.sku HAVING NOT bool_or(known.sku = requested.sku)
 """
 OWNERS = """
 SELECT shop_sku, sku FROM product
@@ -230,11 +244,13 @@ def _judge(
     connection: Conn, user_id: SellerId, skus: list[Sku], form: ShopSkuForm
 ) -> list[ImportedPart]:
     """Decide about each part: published, under way, to be requested, or refused."""
+    spelled = connection.execute(SPELLED, {"seller": user_id, "skus": skus}).fetchall()
     standings = read_as(connection, PartStanding, STANDINGS, {"seller": user_id, "skus": skus})
     known = {standing.sku: standing.part(form) for standing in standings}
     values = _columns(user_id, [part for part in known.values() if part.status == "requested"])
     owners = connection.execute(OWNERS, values).fetchall()
-    return refuse_taken([known[sku] for sku in skus], owners)
+    parts = refuse_respelled([known[sku] for sku in skus], dict(spelled))
+    return refuse_taken(parts, owners)
 
 
 def _columns(user_id: SellerId, parts: Sequence[ImportedPart]) -> dict[str, Any]:
