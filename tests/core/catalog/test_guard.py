@@ -244,3 +244,15 @@ def test_few_first_prices_and_those_that_a_person_let_pass_are_no_takeover() -> 
     lifted = replace(small, mass_approved_until=NOW + timedelta(hours=1))
     assert lifted.find_takeover(57, NOW) is None
     assert replace(small, guard=Guard(share_max=Decimal(1))).find_takeover(57, NOW) is None
+
+
+def test_two_moves_that_the_shop_would_show_as_one_are_held_unless_the_first_was_approved() -> None:
+    desired = offer("100.00")
+    one_by_one = weighed(quote("140.00"), desired=desired, applied_price="80.00")
+    assert one_by_one.held_reason == (
+        "the price would rise by 75.0 %, from 80.00 to 140.00; more than 50 % is held"
+    )
+    assert one_by_one.desired == desired
+    for shown in ("100.00", "40.00", None):  # shown, approved against the guard, never written
+        assert weighed(quote("140.00"), desired=desired, applied_price=shown).held_reason is None
+    assert weighed(quote("100.00"), desired=desired, applied_price="80.00").held_reason is None

@@ -132,7 +132,7 @@ def weigh(listing: Listing, observed: Observed, settings: SellerSettings, now: d
     stock = believed_stock(old["quantities"], observed, old.get("pack", 1), pending)
     unpublished = {name: old[name] for name in old if name != "channels"}
     kept = {**unpublished, **published, "quantities": stock}
-    if new is not None and not reasons and (move := _find_move(old, new, settings.guard)):
+    if new is not None and not reasons and (move := _find_move(listing, new, settings.guard)):
         reasons.append(move)
     if is_refused:
         new, reasons = kept, []
@@ -192,10 +192,22 @@ def find_move(old: Decimal, new: Decimal, move_max: Decimal) -> str | None:
     return f"the price would {way} by {share}, from {old} to {new}; more than {allowed} is held"
 
 
-def _find_move(old: State, new: State, guard: Guard) -> str | None:
+def _find_move(listing: Listing, new: State, guard: Guard) -> str | None:
+    """Return the reason if a price moves too far from what is desired, or from what the shop shows.
+
+    A desired price that is itself far from the shop's was approved by a person, and counts alone.
+    """
+    old = listing.desired
+    assert old is not None, "a first price is compared with the shop's own"
     if old["currency"] != new["currency"]:
         return f"the currency would change from {old['currency']} to {new['currency']}"
-    return find_move(Decimal(old["price"]), Decimal(new["price"]), guard.move_max)
+    before, after = Decimal(old["price"]), Decimal(new["price"])
+    reason = find_move(before, after, guard.move_max)
+    if reason or before == after or listing.applied_price is None:
+        return reason
+    shown = Decimal(listing.applied_price)
+    is_approved = find_move(shown, before, guard.move_max) is not None
+    return None if is_approved else find_move(shown, after, guard.move_max)
 
 
 def _published(listing: Listing, terms: Terms) -> dict[str, Any]:

@@ -104,8 +104,9 @@ class Listing:
 
     `batch_id` names the batch in which it is being published, if it is. `value_weight` is what a
     minute of staleness costs compared with other listings; `family` the group it changes with;
-    `swept_from` its own due time before its family was swept. `channels` are its own sales
-    channels; `is_published` if Headway was asked to publish it, now or before.
+    `swept_from` its own due time before its family was swept. `applied_price` is what the shop
+    showed last. `channels` are its own sales channels; `is_published` if Headway was asked to
+    publish it, now or before.
     """
 
     id: str
@@ -125,6 +126,7 @@ class Listing:
     observed: Mapping[str, Any] | None = None
     desired: Mapping[str, Any] | None = None
     desired_version: int = 0
+    applied_price: str | None = None
     held_reason: str | None = None
     proposed: Mapping[str, Any] | None = None
     rejected: Mapping[str, Any] | None = None
