@@ -459,3 +459,31 @@ def test_some_first_prices_are_written_at_once(shops: Shops) -> None:
     shops.drive(shops.push())
     assert shops.shown("T-1").price == Decimal("84.00")
     assert shops.one("SELECT moved_at IS NOT NULL FROM listing_state"), "it counts for the guard"
+
+
+@pytest.mark.parametrize("kept", (("JPY", 0, "1086", "1087"), ("KWD", 3, "1.235", "1.236")))
+def test_a_shop_that_stores_other_digits_than_cents_has_no_drift_but_a_merchants_edit(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path, kept: tuple[str, int, str, str]
+) -> None:
+    currency, digits, price, edited = kept
+    setup = {"currency": currency, "digits": digits}
+    shops = make_shops(pool, clock, tmp_path, setup=setup, currency=currency)
+    money = {"currency": currency, "cost": price}
+    shops.list("A-1", shows=wanted("1", 5, **money))
+    shops.want("A-1", wanted(price, 5, **money))
+    push = shops.push()
+    shops.drive(push)
+    assert str(shops.shown("A-1").price) == price
+    written = len(writes(shops))
+    verified = "SELECT verified_at FROM listing_state"
+    for edit in (None, Decimal(edited)):
+        if edit is not None:
+            shops.simulator.edit_price("acme.myshopify.com", "A-1", edit)
+        clock.sleep(25 * 3600)
+        before = shops.one(verified)
+        shops.drive(push, until=lambda: shops.one(verified) != before)  # noqa: B023
+        shops.drive(push)
+        found = "SELECT count(*) FROM sync_audit_log WHERE event_type = 'drift_found'"
+        assert shops.one(found) == (edit is not None)
+        assert (len(writes(shops)) > written) is (edit is not None)
+        assert str(shops.shown("A-1").price) == price

@@ -63,6 +63,7 @@ class Checks:
     edited: dict[str, set[Decimal]] = field(default_factory=dict)
     ours: dict[str, set[Decimal]] = field(default_factory=dict)
     desired: dict[str, Decimal] = field(default_factory=dict)
+    wanted: dict[str, set[Decimal]] = field(default_factory=dict)
     moves: list[tuple[datetime, str]] = field(default_factory=list)
     rules: set[tuple[str, Decimal, str]] = field(default_factory=set)
     remembered: HeldChange | None = None
@@ -121,7 +122,9 @@ class Checks:
         self._require(new > 0, f"L9: {sku} is sold at {new}")
         self._require(new in self._possible(sku), f"L9: nobody quoted {new} of {sku}")
         if isinstance(old, Decimal):
-            bases = {old, *ours} if old in self.edited.get(sku, set()) else {old}
+            bases = {old, *self.approved.get(sku, set())}
+            if old in self.edited.get(sku, set()):
+                bases |= ours | self.wanted[sku]  # it was ours before the merchant's edit
             is_near = any(abs(new - base) <= HALF * base for base in bases)
             self._require(is_near, f"L9: {sku} went from {old} to {new} unseen")
             if not ours:
@@ -137,6 +140,7 @@ class Checks:
                 continue
             sku, old, new = row["sku"], self.desired.get(row["sku"]), Decimal(price)
             self.desired[sku] = new
+            self.wanted.setdefault(sku, set()).add(new)
             view = self.world.shop.shown("acme.myshopify.com", sku)
             is_kept = view is not None and view.price == new
             if old not in {None, new} and not is_kept and new not in self.approved.get(sku, ()):

@@ -98,8 +98,11 @@ def age(at: datetime | None, now: datetime) -> str:
 
 
 def money(amount: Decimal | None) -> str:
-    """Return a price with cents."""
-    return "none" if amount is None else f"{amount.quantize(CENT):,}"
+    """Return a price with cents, and with whatever is smaller."""
+    if amount is None:
+        return "none"
+    has_mills = amount != amount.quantize(CENT)
+    return f"{amount if has_mills else amount.quantize(CENT):,}"
 
 
 def number(count: float | None) -> str:

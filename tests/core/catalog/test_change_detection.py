@@ -191,3 +191,29 @@ def test_a_higher_quote_never_makes_a_lower_price(
     if isinstance(low, Desired):
         assert isinstance(high, Desired)
         assert high.price >= low.price
+
+
+@pytest.mark.parametrize(
+    ("currency", "rounding", "price", "cost"),
+    (
+        ("JPY", "cent", "1086", "790"),
+        ("JPY", "whole", "1086", "790"),
+        ("JPY", "99", "1099", "790"),
+        ("KWD", "cent", "1085.700", "789.6"),
+        ("KWD", "99", "1085.990", "789.6"),
+        ("USD", "cent", "1085.70", "789.6"),
+    ),
+)
+def test_prices_have_the_digits_of_their_currency(
+    currency: str, rounding: Any, price: str, cost: str
+) -> None:
+    terms = replace(TERMS, currency=currency, rounding=rounding)
+    quoted = {"list_price": Decimal(987), "net_price": Decimal("789.6"), "currency": currency}
+    state = shown(terms, **quoted).as_json()
+    assert (state["price"], state["cost"]) == (price, cost)
+
+
+def test_a_price_in_mills_keeps_them() -> None:
+    terms = replace(TERMS, currency="KWD", markup=Decimal(0))
+    dinar = {"list_price": Decimal("1.2354"), "net_price": None, "currency": "KWD"}
+    assert str(shown(terms, **dinar).price) == "1.236", "no lower than the cost"

@@ -12,7 +12,12 @@ from headway.core.catalog.listings import Doubt, Quote
 
 CENT = Decimal("0.01")
 UNIT = Decimal(1)
-NINETY_NINE = Decimal("0.99")
+# ISO 4217: currencies without a smaller unit, and those whose unit has a thousand parts.
+WHOLE_CURRENCIES = frozenset((
+    "BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI", "VND",
+    "VUV", "XAF", "XOF", "XPF",
+))  # fmt: skip
+MILL_CURRENCIES = frozenset(["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"])
 EACH = "EA"
 # Pieces in a unit of measure. A price by a unit that is not listed waits for a person.
 UNITS: Mapping[str, int] = {
@@ -195,14 +200,15 @@ def desire(observed: Observed, terms: Terms) -> Desired | HeldQuote:
     pack = observed.minimum
     price, cost = quoted_price * pack, (observed.net_price or quoted_price) * pack
     floor = cost * (1 + terms.margin_min)
-    shown = round_price(max(price * (1 + terms.markup), floor), terms.rounding)
+    step = smallest_unit(terms.currency)
+    shown = round_price(max(price * (1 + terms.markup), floor), terms.rounding, step)
     if shown <= 0:
         return HeldQuote(reason=f"a price of {plain(price)} rounds to nothing")
     if shown < floor:
-        shown = round_price(floor, terms.rounding, upwards=True)
+        shown = round_price(floor, terms.rounding, step, upwards=True)
     return Desired(
         price=shown,
-        cost=round_price(cost, "cent"),  # a shop stores no more digits, so more never match
+        cost=round_price(cost, "cent", step),  # a shop stores no more digits, so more never match
         currency=terms.currency,
         quantities=observed.stock(pack),
         compare_at=_compare_at(observed, shown, terms),
@@ -212,23 +218,35 @@ def desire(observed: Observed, terms: Terms) -> Desired | HeldQuote:
     )
 
 
-def round_price(price: Decimal, rounding: Rounding, *, upwards: bool = False) -> Decimal:
-    """Round to the nearest cent or whole unit, half up, or up to the next price that ends in .99.
+def smallest_unit(currency: str) -> Decimal:
+    """Return the smallest amount of a currency that a shop stores."""
+    if currency in WHOLE_CURRENCIES:
+        return UNIT
+    return CENT / 10 if currency in MILL_CURRENCIES else CENT
 
-    `upwards` never goes below the price that is given.
+
+def round_price(
+    price: Decimal, rounding: Rounding, step: Decimal = CENT, *, upwards: bool = False
+) -> Decimal:
+    """Round to the nearest step or whole unit, half up, or up to the next price that ends in .99.
+
+    The step is the smallest unit of the currency; where that is a whole unit, a price ends in 99
+    of them. `upwards` never goes below the price that is given.
     """
     if rounding == "99":
-        units = (price - NINETY_NINE).to_integral_value(ROUND_CEILING)
-        return (units + NINETY_NINE).quantize(CENT)
-    step = UNIT if rounding == "whole" else CENT
-    return price.quantize(step, ROUND_CEILING if upwards else ROUND_HALF_UP).quantize(CENT)
+        hundred, ending = (100, Decimal(99)) if step == UNIT else (1, Decimal("0.99"))
+        hundreds = ((price - ending) / hundred).to_integral_value(ROUND_CEILING)
+        return (hundreds * hundred + ending).quantize(step)
+    unit = UNIT if rounding == "whole" else step
+    return price.quantize(unit, ROUND_CEILING if upwards else ROUND_HALF_UP).quantize(step)
 
 
 def _compare_at(observed: Observed, shown: Decimal, terms: Terms) -> Decimal | None:
     """Return the list price to show as crossed out, if the shop's price is lower."""
     if terms.compare_at != "list" or not observed.list_price:
         return None
-    listed = round_price(observed.list_price * observed.minimum, "cent")
+    step = smallest_unit(terms.currency)
+    listed = round_price(observed.list_price * observed.minimum, "cent", step)
     return listed if shown < listed else None
 
 

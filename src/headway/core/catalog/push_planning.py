@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from headway.core.catalog.change_detection import CENT, money, plain
+from headway.core.catalog.change_detection import money, plain, smallest_unit
 from headway.core.catalog.channels import channel_id, lacked
 from headway.core.catalog.storefront import (
     Change,
@@ -186,8 +186,9 @@ def as_applied(shown: Shown, change: Change, shop: Shop) -> dict[str, Any]:
     the price write stops it. What is not ours is left out, and so is what was not read.
     """
     names = {gid: name for name, gid in (shop.locations or {}).items()}
+    step = smallest_unit(change.desired["currency"])
     applied: dict[str, Any] = {
-        "price": str(shown.price.quantize(CENT)),
+        "price": str(shown.price.quantize(step)),
         "cost": plain(shown.cost),
         "currency": change.desired["currency"],
         "quantities": {
@@ -198,7 +199,7 @@ def as_applied(shown: Shown, change: Change, shop: Shop) -> dict[str, Any]:
         applied["price"] = None
     if "compare_at" in change.desired:
         crossed_out = shown.compare_at
-        applied["compare_at"] = None if crossed_out is None else str(crossed_out.quantize(CENT))
+        applied["compare_at"] = None if crossed_out is None else str(crossed_out.quantize(step))
     if "status" in change.desired:
         applied["status"] = shown.status.value
     if "channels" in change.desired and (visible := _visible(shown, change, shop)) is not None:

@@ -116,11 +116,12 @@ def attach(resolvers: Mapping[str, Mapping[str, Callable[..., Any]]]) -> None:
 
 
 def as_money(value: object) -> Decimal:
-    """Read an amount as the shop keeps it, to the cent; raises GraphQLError."""
+    """Read an amount, to a tenth of a cent; raises GraphQLError."""
     try:
         amount = Decimal("NaN") if isinstance(value, bool) else Decimal(str(value))
         if amount.is_finite():
-            return amount.quantize(CENT, rounding=ROUND_HALF_UP)
+            cents = amount.quantize(CENT, rounding=ROUND_HALF_UP)
+            return cents if cents == amount else amount.quantize(CENT / 10, rounding=ROUND_HALF_UP)
     except InvalidOperation:
         pass
     raise GraphQLError(f"{value!r} is not an amount of money")
@@ -128,12 +129,12 @@ def as_money(value: object) -> Decimal:
 
 def money_text(value: Decimal | None) -> str | None:
     """Write a price as the shop does."""
-    return None if value is None else f"{value:.2f}"
+    return None if value is None else f"{value:f}"
 
 
 def short_text(value: Decimal) -> str:
     """Write a decimal as the shop does: no idle zeros, but always a place after the point."""
-    return f"{value:.2f}".removesuffix("0")
+    return f"{value:f}" if value != value.quantize(CENT) else f"{value:.2f}".removesuffix("0")
 
 
 def _prepare(document: DocumentNode, operation: OperationDefinitionNode) -> Operation:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 
 from headway_lab.simulators.shopify.apps import OwnApp
 from headway_lab.simulators.shopify.index import Index
@@ -33,6 +33,7 @@ class ShopSetup:
     domain: str
     locations: Sequence[str] = ("Dallas", "Chicago")
     currency: str = "USD"
+    digits: int = 2
     access_token: str = field(default="sim-static-token", repr=False)
     refresh_token: str = field(default="sim-refresh-token", repr=False)
     capacity: float = 2000.0
@@ -250,6 +251,12 @@ class SimulatedShop:
     def put_variant(self, variant: ShopVariant) -> None:
         """Add or replace a variant."""
         former = self.variants.get(variant.id)
+        variant = replace(
+            variant,
+            price=self._kept(variant.price),
+            compare_at=None if variant.compare_at is None else self._kept(variant.compare_at),
+            cost=None if variant.cost is None else self._kept(variant.cost),
+        )
         self.variants[variant.id] = variant
         self.items[variant.item] = variant.id
         self._touch(variant.product)
@@ -259,6 +266,10 @@ class SimulatedShop:
             self._skus.setdefault(variant.sku, {})[variant.id] = None
             for word in WORD.findall(variant.sku.lower()):
                 self._words.setdefault(word, {})[variant.id] = None
+
+    def _kept(self, amount: Decimal) -> Decimal:
+        """Return an amount as the shop keeps it, with the digits of its currency."""
+        return amount.quantize(Decimal(1).scaleb(-self.setup.digits), ROUND_HALF_UP)
 
     def drop_variant(self, variant_id: str) -> None:
         """Remove a variant with its stock."""
