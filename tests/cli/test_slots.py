@@ -82,14 +82,17 @@ def test_an_invalid_move_is_refused_and_changes_nothing(
     assert slots() == before
 
 
-def test_a_policy_without_slots_refuses_a_move(
-    on_database: Headway, slots: Callable[[], list[Any]]
+def test_a_policy_without_slots_stores_the_slot_and_says_when_it_takes_effect(
+    on_database: Headway, slots: Callable[[], list[Any]], execute: Callable[..., None]
 ) -> None:
-    before = slots()
-    message = on_database("move", "P1", "--hour", "5", HEADWAY_POLICY="adaptive").error(2)
-    assert "under adaptive a part has no slot" in message
-    assert "give it a weight (headway import)" in message, "what to do instead"
-    assert slots() == before
+    result = on_database("move", "P1", "--hour", "5", HEADWAY_POLICY="adaptive")
+    assert result.code == 0
+    assert (
+        "note: adaptive reads a part when that is worth most, so the slot is stored" in result.out
+    )
+    assert slots()[0] == ("P1", 5, 0, 0, True)
+    reply = on_database("move", "P1", "--hour", "6", "--json", HEADWAY_POLICY="adaptive").object()
+    assert "takes effect under a policy with slots" in reply["listings"][0]["note"]
 
 
 def test_a_parked_part_keeps_the_slot_for_later(

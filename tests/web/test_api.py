@@ -204,6 +204,7 @@ def test_the_timetable_shows_the_calls_of_the_last_and_the_next_day(
         24,
         24,
     )
+    assert set(timetable["slot_states"]) == {"dormant", "filling"}
     assert sum(timetable["slots"]) == sum(hour["due"] for hour in timetable["planned"]) == 14
     assert sum(hour["calls"] for hour in timetable["planned"]) >= 2
     assert timetable["made"][-1] == {

@@ -203,7 +203,13 @@ def _pairs(answer: Capacity) -> list[tuple[str, str]]:
         outage = f"caught up with in {_hours(left.catch_up_h)}"
         kept = "keeps" if left.keeps_promise_through_outage else "cannot keep"
         outage += f"; adaptive {kept} its 24 h through it"
+    daily = answer.once_a_day
+    once_a_day = (
+        f"{daily.slots} of 24 slots, {daily.per_hour:,.1f} parts an hour,"
+        f" {daily.calls_per_day:,} calls a day, {daily.limit_share:.1%} of the limit"
+    )
     return [
+        ("read once a day", once_a_day),
         ("permitted", calls),
         ("room for", f"{answer.products_max:,} products read once a day"),
         ("headroom", spare),

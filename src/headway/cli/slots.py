@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli.held_changes import Seller
-from headway.cli.output import AsJson, emit, table
+from headway.cli.output import AsJson, emit, say, table
 from headway.cli.target import Server, open_client, seller_id
 from headway.core.catalog.listings import Sku
 from headway.core.reasons import format_time
@@ -105,6 +105,8 @@ def _show(moved: Sequence[MovedSlot], now: datetime) -> None:
         for row in moved
     ]
     table(("part", "seller", "was at", "is at", "due"), rows)
+    for note in dict.fromkeys(row.note for row in moved if row.note):
+        say(f"note: {note}")
 
 
 def _slot(slot: Slot) -> str:

@@ -114,7 +114,7 @@ def test_a_pause_of_everything_weighs_more_than_one_of_a_part() -> None:
 @pytest.mark.parametrize(
     "hour",
     (
-        HourMetric(permit_wait_s=30),
+        HourMetric(permit_wait_s=5),
         HourMetric(calls=60, calls_failed=3),
         HourMetric(calls=3, calls_failed=2),
         HourMetric(reads=60, reads_failed=3),
@@ -133,6 +133,7 @@ def test_there_is_no_alert_up_to_the_number_in_the_documents(hour: HourMetric) -
         ({"hour": HourMetric(calls=10, calls_failed=3)}, "error_share"),
         ({"hour": HourMetric(reads=10, reads_failed=3)}, "reads_failed"),
         ({"hour": HourMetric(stuck=11)}, "stuck"),
+        ({"hour": HourMetric(permit_wait_s=31)}, "permit_wait"),
         ({"parked": 1, "total": 10}, "parked"),
     ),
 )

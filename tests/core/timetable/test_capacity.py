@@ -59,7 +59,8 @@ class Windowed(Rolling):
 def test_the_capacity_table_of_the_documents_comes_out(
     count: int, slots: int, calls: int, share: str
 ) -> None:
-    capacity = row(count, USUAL)
+    capacity = weigh_up(count, USUAL, ()).once_a_day
+    assert capacity == row(count, USUAL)
     assert (capacity.slots, capacity.calls_per_day) == (slots, calls)
     assert f"{capacity.limit_share:.1%}" == share
 

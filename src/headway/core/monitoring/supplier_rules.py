@@ -21,6 +21,8 @@ from headway.core.reasons import format_duration, format_time
 FAILURES_MIN = 3
 # The documents' second threshold is four times the first: 5 % and 20 %.
 CRITICAL_FACTOR = 4
+# For the wait for a permit they are 5 s and 30 s.
+CRITICAL_WAIT_FACTOR = 6
 # While one of these fires, its consequences raise no alerts of their own.
 STANDSTILLS = ("supplier_down", "paused")
 FAILED_SHARE = (
@@ -57,8 +59,8 @@ def supplier_down(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
 @alert_rule(
     "The next permit for a call is further away than the limit's own pace explains.",
     Severity.WARNING,
-    threshold=30,
-    unit="seconds beyond one headway",
+    threshold=5,
+    unit="seconds beyond one headway; critical at six times that",
     expression="headway_permit_delay_seconds > {threshold}",
 )
 def permit_wait(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
@@ -66,14 +68,16 @@ def permit_wait(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
     now, until = metrics.now, metrics.calls_paused_until
     wait_s = max(metrics.hour.permit_wait_s, (until - now).total_seconds() if until else 0.0)
     if wait_s > threshold:
+        is_critical = wait_s > CRITICAL_WAIT_FACTOR * threshold
         yield Finding(
+            severity=Severity.CRITICAL if is_critical else None,
             sentence=(
                 f"No call to the supplier leaves before {format_time(until, now)}"
                 f" ({metrics.calls_paused_reason or 'no reason given'})."
                 if until is not None and until > now
                 else f"The next permit comes {format_duration(timedelta(seconds=wait_s))} later"
                 " than the limit's pace explains."
-            )
+            ),
         )
 
 

@@ -187,6 +187,7 @@ class Capacity:
     response_s: float
     products_max: int
     fits: bool
+    once_a_day: CapacityRow
     expected: tuple[Expected, ...]
     headroom: Headroom
     breaks: tuple[Break, ...]
@@ -217,6 +218,7 @@ def weigh_up(
         response_s=throughput.response_s,
         products_max=throughput.products_max,
         fits=products <= throughput.products_max,
+        once_a_day=row(products, throughput),
         expected=expect_all(products, throughput, policies),
         headroom=headroom(products, throughput),
         breaks=tuple(breaks(throughput, policies)),

@@ -4,12 +4,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 from headway.core.timetable.policies.policy import Policy, RetryWindow
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 WINDOWS_MAX = 48
+
+
+class SlotState(StrEnum):
+    """How full an hour is: its listings fill no call, not one, or one and more."""
+
+    DORMANT = "dormant"
+    FILLING = "filling"
+    ACTIVE = "active"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +51,8 @@ class MadeHour:
 class DayTimetable:
     """The past day and the next; the current hour is in both.
 
-    `slots` counts the listings of each hour of the day, where the policy gives slots. `backlog` is
-    what is still due after the last hour.
+    `slots` counts the listings of each hour of the day, where the policy gives slots, and
+    `slot_states` says how full each is. `backlog` is what is still due after the last hour.
     """
 
     now: datetime
@@ -55,9 +64,18 @@ class DayTimetable:
     """Windows in which failed listings are tried again."""
     slots: tuple[int, ...]
     """Listings in each hour of the day, from 0 to 23. Example: `[21, 20, 21]`"""
+    slot_states: tuple[SlotState, ...]
+    """How full each of these hours is. Example: `["active", "active", "filling"]`"""
     backlog: int
     """Listings that are overdue."""
     is_estimate: bool
+
+
+def slot_state(listings: int, seats: int) -> SlotState:
+    """Return how full an hour with this many listings is."""
+    if listings == 0:
+        return SlotState.DORMANT
+    return SlotState.ACTIVE if listings >= seats else SlotState.FILLING
 
 
 def plan_hours(

@@ -7,7 +7,15 @@ in the ledger. Hours are those of the clock, in UTC.
 from datetime import datetime
 
 from headway.core.catalog.listings import MAIN, LimitKey, SupplierName
-from headway.core.timetable.day import DAY, HOUR, DayTimetable, MadeHour, plan_hours, retry_windows
+from headway.core.timetable.day import (
+    DAY,
+    HOUR,
+    DayTimetable,
+    MadeHour,
+    plan_hours,
+    retry_windows,
+    slot_state,
+)
 from headway.core.timetable.policies.policy import HOURS, Policy
 from headway.store.pool import Pool, guarded
 from headway.store.sampling import share_of
@@ -72,12 +80,14 @@ class TimetableQueries:
             seats=self._seats,
             calls_per_hour=self._calls_per_hour,
         )
+        counts = () if policy.is_eager else tuple(slots.get(hour, 0) for hour in range(HOURS))
         return DayTimetable(
             now=now,
             planned=planned,
             made=tuple(_made(since + hour * HOUR, made.get(hour)) for hour in range(HOURS)),
             windows=retry_windows(now, policy, listed),
-            slots=() if policy.is_eager else tuple(slots.get(hour, 0) for hour in range(HOURS)),
+            slots=counts,
+            slot_states=tuple(slot_state(count, self._seats) for count in counts),
             backlog=backlog,
             is_estimate=share.is_estimate,
         )

@@ -16,7 +16,7 @@ from headway.core.timetable.policies import Policy
 from headway.core.timetable.policies.hours import FAILURES_MAX, OLD
 from headway.core.timetable.policies.policy import EMPTY, latest_due
 from headway.core.timetable.slots import RequestedSlot, Slot, SlottedListing
-from headway.errors import InvalidError, NotFoundError
+from headway.errors import NotFoundError
 from headway.store.catalog.listings import LOCK, read_catalog
 from headway.store.pool import Pool, guarded
 from headway.store.queries import Queries, read_as
@@ -27,6 +27,10 @@ FIRST = "00000000-0000-0000-0000-000000000000"
 SEATS_PER_MIN = 20.0
 # However large the catalog, some seats are left to listings that must not wait for their slot.
 SPARE_MIN = 0.1
+NO_SLOTS = (
+    "{} reads a part when that is worth most, so the slot is stored and has no effect now; it takes"
+    " effect under a policy with slots (HEADWAY_POLICY)"
+)
 DAY_MIN = 1440.0
 
 BEGIN = """
@@ -145,7 +149,7 @@ VALUES (%(user_id)s, %(sku)s, %(now)s, 'slot_moved', %(old)s, %(new)s, %(now)s)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedSlot:
-    """Result of moving a listing."""
+    """Result of moving a listing; `note` says if the slot has no effect for now, and why."""
 
     seller: SellerId
     sku: Sku
@@ -157,6 +161,8 @@ class MovedSlot:
     """When the part is read next."""
     is_parked: bool
     """True if the part is parked, so that it is not read until somebody revives it."""
+    note: str = ""
+    """Why the slot has no effect for now; empty if it has."""
 
 
 class Timetable(Queries):
@@ -215,14 +221,9 @@ class Timetable(Queries):
     ) -> MovedSlot:
         """Give a listing another slot, or let the policy choose it again.
 
-        Raises InvalidError under a policy that has no slots. It is read once more before the new
-        slot where it would become too old otherwise.
+        It is read once more before the new slot where it would become too old otherwise. Under a
+        policy without slots the slot is stored, and takes effect under a policy that has them.
         """
-        if policy.is_eager:
-            raise InvalidError(
-                f"under {policy.name} a part has no slot: it is read when that is worth most;"
-                " give it a weight (headway import) or another policy (HEADWAY_POLICY)"
-            )
         with guarded(), self._pool.connection() as connection, connection.transaction():
             if requested_slot.is_auto:  # before the row: that is the order in which everybody locks
                 connection.execute(LOCK)
@@ -234,7 +235,8 @@ class Timetable(Queries):
             if requested_slot.is_auto:
                 catalog = read_catalog(connection.cursor(), row.supplier)
             new = row.requested_slot(requested_slot, policy, catalog, now)
-            due_at = row.due(policy, new, now) if row.waits_for_slot else row.next_sync_at
+            takes_effect = row.waits_for_slot and not policy.is_eager
+            due_at = row.due(policy, new, now) if takes_effect else row.next_sync_at
             values = {**asdict(new), "next_sync_at": due_at, "id": row.id, "now": now}
             connection.execute(MOVE, values)
             if new != row.slot:
@@ -247,6 +249,7 @@ class Timetable(Queries):
             new=new,
             next_sync_at=due_at,
             is_parked=not row.is_active,
+            note=NO_SLOTS.format(policy.name) if policy.is_eager else "",
         )
 
 
