@@ -109,8 +109,11 @@ class ReplyForm:
         """Return the value of a field; None if the row has none."""
         if not isinstance(row, dict):
             return None
-        values = (row.get(key) for key in self._names[name])
-        return next((value for value in values if value is not None), None)
+        for key in self._names[name]:
+            value = row.get(key)
+            if value is not None:
+                return value
+        return None
 
     def line(self, row: Line) -> BoeingLine:
         """Read a line; raises ValueError."""
