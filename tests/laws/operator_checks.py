@@ -121,7 +121,7 @@ class Checks:
             return
         self._require(new > 0, f"L9: {sku} is sold at {new}")
         self._require(new in self._possible(sku), f"L9: nobody quoted {new} of {sku}")
-        if isinstance(old, Decimal):
+        if isinstance(old, Decimal) and old > 0:  # a product that is made begins at nothing
             bases = {old, *self.approved.get(sku, set())}
             if old in self.edited.get(sku, set()):
                 bases |= ours | self.wanted[sku]  # it was ours before the merchant's edit

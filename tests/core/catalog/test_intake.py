@@ -260,6 +260,19 @@ def test_a_title_over_two_lines_becomes_one() -> None:
     assert row.title == "two lines"
 
 
+@pytest.mark.parametrize("column", ("sku", "shop_sku"))
+@pytest.mark.parametrize("bad", ("1.23E+05", "1,23E+05", "1E+10", "4.5E-07"))
+def test_a_part_number_that_a_spreadsheet_has_rewritten_is_refused_by_line(
+    column: str, bad: str
+) -> None:
+    text = f"{column};title\n{bad};x\n" if column == "sku" else f"sku;shop_sku\nA;{bad}\n"
+    (refused,) = rows(text)
+    assert refused.line == 2
+    assert f"as {bad}; format the column as text" in refused.reason
+    (kept,) = rows("sku\n123E3\n")
+    assert kept.sku == "123E3"
+
+
 def test_rows_of_another_seller_are_refused_where_one_was_named() -> None:
     imported = rows("sku,seller\nA,acme\nB,zenith\nC,\n", only="acme")
     assert reasons(imported) == {3: "seller: this import is for acme only (--seller)"}

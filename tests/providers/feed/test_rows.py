@@ -63,7 +63,6 @@ def test_two_rows_of_a_part_by_different_units_are_set_aside() -> None:
     ("row", "reason"),
     (
         ("A1,ten,3", "line 2: price is not a number"),
-        ("A1,-1,3", "line 2: price is negative or too large"),
         ("A1,1,2.5", "line 2: quantity is not a whole number"),
         ("A1,1,", "line 2: quantity is not a number"),
         (",1,1", "line 2: no SKU"),
@@ -78,6 +77,14 @@ def test_a_bad_row_is_set_aside_with_its_line_number(row: str, reason: str) -> N
     assert set(reply.quotes) == {Sku("B2")}
     if row.startswith("A1,") and row.count(",") == 2:
         assert reply.faulty[Sku("A1")].startswith(reason)
+
+
+@pytest.mark.parametrize("price", ("-1", "1000000000000", "0.00001", "0", ""))
+def test_a_number_that_cannot_be_a_price_is_none_and_its_stock_is_read(price: str) -> None:
+    prices = read(f"{HEADER}A1,{price},3\n")
+    quote = prices.reply([Sku("A1")]).quotes[Sku("A1")]
+    assert (quote.list_price, quote.net_price) == (None, None)
+    assert list(quote.quantities.values()) == [3]
 
 
 def test_two_different_rows_of_one_sku_make_it_bad_and_equal_rows_do_not() -> None:

@@ -48,6 +48,8 @@ CELL_MAX = 1 << 24
 WEIGHT_MIN, WEIGHT_MAX = 1e-6, 1e6
 # A part without sales may sell tomorrow: it counts as one sale in 100 days, or 0.01 earned.
 WORTH_MIN = 0.01
+# How a spreadsheet writes a part number such as 123E3: the digits of it are lost.
+SPOILT = re.compile(r"[0-9]([.,][0-9]+)?E[+-][0-9]{2,3}")
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 ShopSkuForm = Literal["same", "base"]
@@ -373,10 +375,20 @@ def _values(cell_by_column: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
+def _unspoilt(text: str, what: str) -> str:
+    """Return a number of a part; raises InvalidError if a spreadsheet has made another of it."""
+    if SPOILT.fullmatch(text):
+        raise InvalidError(
+            f"a spreadsheet has rewritten the {what} as {text}; format the column as text, enter"
+            f" the {what} again and export the file again"
+        )
+    return _name(text, what)
+
+
 READERS: dict[str, Callable[[str], str | float]] = {
-    "sku": sku_of,
+    "sku": partial(_unspoilt, what="part number"),
     "seller": seller_of,
-    "shop_sku": partial(_name, what="shop SKU"),
+    "shop_sku": partial(_unspoilt, what="shop SKU"),
     "title": _title,
     **{column: partial(gid_of, kind=kind) for column, kind in IDS.items()},
     "family": partial(_name, what="family"),

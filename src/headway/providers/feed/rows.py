@@ -13,7 +13,12 @@ from typing import TypeVar
 
 from headway.errors import UnreadableError
 from headway.providers.feed.settings import TEXTS, FeedOptions
-from headway.providers.reply_fields import plain_line, read_price, read_quantity
+from headway.providers.reply_fields import (
+    plain_line,
+    read_number,
+    read_price,
+    read_quantity,
+)
 
 PROVIDER = "feed"
 TEXT_CHARS_MAX, DESCRIPTION_CHARS_MAX, ROW_CHARS_MAX = 255, 5000, 100_000
@@ -178,9 +183,9 @@ def sku_of(fields: Fields, options: FeedOptions) -> str:
 def price_row(fields: Fields, options: FeedOptions) -> PriceRow:
     """Return a row as numbers; raises BadRowError."""
     columns = options.columns
-    price = list_price = _read(read_price, fields, columns["price"])
+    price = list_price = _read(_price, fields, columns["price"])
     if "list_price" in columns:
-        list_price = _read(read_price, fields, columns["list_price"])
+        list_price = _read(_price, fields, columns["list_price"])
     currency = options.currency
     if "currency" in columns:
         currency = str(fields.get(columns["currency"]) or currency).strip().upper()
@@ -224,6 +229,15 @@ def _quantity(fields: Fields, columns: Mapping[str, str]) -> int:
     if text not in YES | NO:
         raise BadRowError(f"{column} is neither yes nor no")
     return int(text in YES)
+
+
+def _price(value: object) -> Decimal | None:
+    """Return a price; a number that cannot be one is none, which is held while stock is updated."""
+    try:
+        return read_price(value)
+    except ValueError:
+        read_number(value)  # raises ValueError if it is not even a number
+        return None
 
 
 def _read(read: Callable[[object], T], fields: Fields, column: str) -> T:
