@@ -73,6 +73,7 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
         calls_paused_reason=status.reason,
         pauses=pauses,
         stale=counts.stale,
+        age_max=app.policy.age_max,
         total=counts.total,
         oldest_read_at=oldest_read_at,
         promises=promises_of(app.freshness.series(now - SLOW[-1]), now),

@@ -1,6 +1,6 @@
 """What is wrong now and needs a person."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from headway.app.monitoring import alert_metrics_now, alert_metrics_of
@@ -50,4 +50,5 @@ def alert_metrics(caller: Caller, overview: Overview | None = None) -> AlertMetr
         prefixes=token_prefixes(app.settings),
         seller=caller.seller,
     )
-    return alert_metrics_of(overview, pauses=standing, tokens=tokens)
+    metrics = alert_metrics_of(overview, pauses=standing, tokens=tokens)
+    return replace(metrics, age_max=caller.shared.policy.age_max)

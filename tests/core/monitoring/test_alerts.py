@@ -208,3 +208,11 @@ def test_a_grant_raises_an_alert_a_week_before_its_end() -> None:
     for left, severity in ((6 * 24 * HOUR, Severity.WARNING), (-HOUR, Severity.CRITICAL)):
         token = TokenMetric(seller=ACME, name="etsy 1", expires_at=NOW + left)
         assert only(tokens=(token,)).severity is severity
+
+
+def test_reads_that_a_daily_policy_allows_are_not_stale_though_they_are_older_than_a_day() -> None:
+    late = replace(WELL, stale=3, oldest_read_at=NOW - timedelta(hours=24, minutes=40))
+    daily = replace(late, age_max=timedelta(hours=25))
+    assert [alert.name for alert in current_alerts(late)] == ["stale"]
+    assert current_alerts(daily) == []
+    assert current_alerts(replace(daily, oldest_read_at=NOW - 26 * HOUR)) != []

@@ -33,9 +33,11 @@ DAY = timedelta(days=1)
     expression='headway_listings{{state="stale"}} > {threshold}',
 )
 def stale(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
-    """Yield a finding if listings were not read for more than a day."""
+    """Yield a finding if listings were not read for more than a day, and the policy's slack."""
+    oldest = metrics.oldest_read_at
+    if oldest is not None and oldest >= metrics.now - metrics.age_max:
+        return
     if metrics.stale > threshold:
-        oldest = metrics.oldest_read_at
         age = f"; the oldest read is {format_duration(metrics.now - oldest)} old" if oldest else ""
         yield Finding(
             since=oldest + DAY if oldest and oldest + DAY < metrics.now else None,

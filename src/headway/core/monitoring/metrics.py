@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from headway.core.catalog.listings import SellerId, SupplierName
 from headway.core.limits.breaker import Breaker
@@ -178,7 +178,8 @@ class StepMetric:
 class AlertMetrics:
     """What the alert rules check; `others` are the open breakers of further suppliers.
 
-    `ticked_at` is when the last round of the housekeeping was made.
+    `age_max` is how old a read may become under the policy; slots that repeat daily need an hour
+    more than a day. `ticked_at` is when the last round of the housekeeping was made.
     """
 
     now: datetime
@@ -189,6 +190,7 @@ class AlertMetrics:
     calls_paused_reason: str = ""
     pauses: Sequence[Pause] = ()
     stale: int = 0
+    age_max: timedelta = timedelta(hours=24)
     total: int = 0
     oldest_read_at: datetime | None = None
     promises: Sequence[TierMetric] = ()
