@@ -374,6 +374,17 @@ def test_the_schema_is_upgraded_downgraded_and_its_version_reported(on_database:
     assert on_database("status").code == 0
 
 
+def test_a_downgrade_is_refused_while_a_process_runs(
+    on_database: Headway, pool: ConnectionPool
+) -> None:
+    running = Presence(verb="api", settings={}, host="one", pid=1)
+    Processes(pool).see(running, SystemClock())
+    message = on_database("db", "downgrade", "--to", "0", "--yes").error(2)
+    assert "api one:1 would work on tables that are gone" in message
+    assert on_database("db", "status", "--json").object()["pending"] == []
+    assert on_database("db", "downgrade", "--to", "0", "--yes", "--anyway").code == 0
+
+
 def test_a_downgrade_without_a_terminal_needs_yes(on_database: Headway) -> None:
     message = on_database("db", "downgrade", "--to", "0").error(2)
     assert "add --yes" in message

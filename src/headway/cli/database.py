@@ -94,15 +94,33 @@ def _refuse_beside_older(pool: Pool, to: int | None) -> None:
         )
 
 
+def _refuse_beside_running(pool: Pool) -> None:
+    """Refuse a downgrade while a process works on the tables."""
+    from headway.store.monitoring.processes import Processes
+
+    running = [process.name for process in Processes(pool).alive()]
+    if running:
+        raise ConflictError(
+            f"{', '.join(running)} would work on tables that are gone; stop every process (one that"
+            " died is forgotten after two minutes), or add --anyway"
+        )
+
+
 def downgrade(
     *,
     to: Annotated[
         int, typer.Option(help="Undo migrations until this one; 0 empties the database.")
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Even if processes run on this database.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Undo migrations, newest first; the tables they made are dropped with their rows."""
+    """Undo migrations, newest first; the tables they made are dropped with their rows.
+
+    Stop every process first: it would work on tables that are gone.
+    """
     from headway import config
     from headway.cli.session import REAL_TIME, open_session
     from headway.store import migrate
@@ -110,6 +128,8 @@ def downgrade(
     with open_session(config.load(), check_schema=False) as session:
         version = migrate.current(session.app.pool)
         if version > to:
+            if not anyway:
+                _refuse_beside_running(session.app.pool)
             _confirm(session.place, version, to, is_sure=yes)
         undone = migrate.downgrade(session.app.pool, REAL_TIME, to)
         _report("undone", undone, migrate.current(session.app.pool), as_json=as_json)

@@ -211,7 +211,7 @@ def _secret_key(settings: Settings, folder: Path) -> DoctorCheck:
     if mode is None:
         finding = f"none yet; {key_file} is made at first use"
         return DoctorCheck(subject="secret key", verdict=OK, finding=finding)
-    finding = f"in {key_file}, for its owner only; keep a copy of it beside your backups"
+    finding = f"in {key_file}, for its owner only; keep a copy, apart from your backups"
     return DoctorCheck(subject="secret key", verdict=OK, finding=finding)
 
 
