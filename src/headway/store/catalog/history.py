@@ -46,6 +46,8 @@ ORDER BY sync_timestamp DESC, sync_audit_log.id DESC LIMIT %(rows)s
 KINDS = """
 SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'audit_event_type_check'
 """
+# Where each read is recorded, they would hide what changed.
+NO_READS = " AND event_type NOT IN ('sync_started', 'sync_completed')"
 # The kinds are filtered within one chunk of rows: rare ones must not make a statement slow.
 SOME = f"""
 SELECT {COLUMNS} FROM (SELECT * FROM sync_audit_log WHERE true {{more}}
@@ -135,12 +137,16 @@ class HistoryQueries(Queries):
         limit: int = LIMIT,
         kinds: Collection[str] = (),
     ) -> HistoryPage:
-        """Return the next events of a SKU, the newest first; raises InvalidError for a cursor."""
+        """Return the next events of a SKU, the newest first; raises InvalidError for a cursor.
+
+        Reads are left out unless their kind is requested.
+        """
         limit = max(1, min(limit, LIMIT_MAX))
+        more = "" if kinds else NO_READS
         self.check_kinds(kinds)
         query = _EventFilter(seller=seller, kinds=kinds, after=_after(cursor), is_back=True)
         values = {**query.values, "sku": sku, "rows": limit + 1}
-        rows = self._read(HistoryEvent, PAGE.format(more=query.where), values)
+        rows = self._read(HistoryEvent, PAGE.format(more=query.where + more), values)
         last = rows[limit - 1] if len(rows) > limit else None
         return HistoryPage(
             items=tuple(rows[:limit]),
