@@ -47,6 +47,7 @@ LONG = (
     "browser/test_acting.py",
     "scale/test_webhook_flood.py",
     "laws/test_shop_laws.py",
+    "laws/test_operator_worlds.py",
     "scale/test_demo_scaled.py",
     "browser/test_watching.py",
     "lab/simulation/test_scenario.py",

@@ -6,6 +6,8 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
+import pytest
+
 from headway.app.monitoring import alert_metrics_now
 from headway.app.rules import seller_defaults
 from headway.store.catalog.sellers import Sellers
@@ -182,3 +184,25 @@ def test_a_renamed_location_raises_an_alert_and_keeps_the_stock(rig: Any) -> Non
     rig.make_due(*SKUS)
     rig.read(fetch)
     assert rig.one("SELECT count(*) FROM listing_state WHERE held_reason IS NOT NULL") == 0
+
+
+@pytest.mark.parametrize("price", ("-1", "1000000000000", "0.00001"))
+def test_a_price_that_cannot_be_meant_is_held_while_stock_is_updated_and_never_parks(
+    rig: Any, price: str
+) -> None:
+    rig.add(*SKUS)
+    fetch = rig.app.fetch("w1")
+    state = (
+        "SELECT sync_status, desired ->> 'price', desired -> 'quantities' ->> 'Miami FL',"
+        " desired ->> 'status', held_reason FROM product_sync_schedule JOIN listing_state"
+        " USING (user_id, sku) WHERE sku = %s"
+    )
+    rig.make_due(*SKUS)
+    rig.read(fetch)
+    for quantity in range(6):
+        rig.catalog.stock(SKUS[0], price=price, quantity=quantity)
+        rig.make_due(*SKUS)
+        rig.read(fetch)
+        ((*row, reason),) = rig.ask(state, SKUS[0])
+        assert row == ["success", "11.00", str(quantity), None]
+        assert reason is not None
