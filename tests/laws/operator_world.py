@@ -177,10 +177,11 @@ class OperatorWorld(Statements):
             )  # fmt: skip
             gids = (Gid(ids.product), Gid(ids.variant), Gid(ids.item))
             rows.append(_row(number, sku, gids))
+        self.model = self.catalog.parts["P-00"]
         self.take_in(rows)
         for number in range(draw.randrange(3)):  # not imported
             sku = f"N-{number:02}"
-            self.catalog.parts[sku] = replace(self.catalog.parts["P-00"], sku=sku)
+            self.catalog.parts[sku] = replace(self.model, sku=sku)
 
     def take_in(self, rows: Sequence[ImportRow]) -> None:
         """Import parts as a merchant's file names them."""
@@ -265,7 +266,8 @@ class OperatorWorld(Statements):
                 self.catalog.parts[sku] = replace(part, stock=dict.fromkeys(part.stock, 0))
 
     def _discontinue(self, draw: Rng) -> None:
-        self.catalog.parts.pop(draw.choice(sorted(self.catalog.parts)[1:]), None)
+        if len(self.catalog.parts) > 1:
+            self.catalog.parts.pop(draw.choice(sorted(self.catalog.parts)))
 
     def _relist(self, draw: Rng) -> None:
         gone = sorted(set(self.catalog.quoted) - set(self.catalog.parts))
@@ -349,7 +351,7 @@ class OperatorWorld(Statements):
         """Import a part again, or one that the merchant made by hand."""
         sku, gids = draw.choice((*self.checks.skus(), "M-00", "M-01")), None
         if self.shop.shown(DOMAIN, sku) is None:
-            self.catalog.parts.setdefault(sku, replace(self.catalog.parts["P-00"], sku=sku))
+            self.catalog.parts.setdefault(sku, replace(self.model, sku=sku))
             ids = self.shop.seed_product(DOMAIN, sku, price=Decimal(draw.choice((10, 200))))
             gids = (Gid(ids.product), Gid(ids.variant), Gid(ids.item))
         self.take_in([_row(1, sku, gids)])
