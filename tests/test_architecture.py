@@ -38,6 +38,10 @@ def names_in(path: Path) -> frozenset[str]:
     return frozenset(names)
 
 
+# What make docs builds.
+SITE = ROOT / "src/headway/web/site"
+
+
 def folders() -> list[Path]:
     """Return every folder of both packages that holds files of ours."""
     below = [path for package in PACKAGES for path in (ROOT / "src" / package).rglob("*")]
@@ -46,6 +50,7 @@ def folders() -> list[Path]:
         for path in below
         if path.is_dir()
         and path.name != "__pycache__"
+        and SITE not in (path, *path.parents)
         and any(part.is_file() for part in path.iterdir())
     )
 

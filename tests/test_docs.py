@@ -6,7 +6,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tests.test_tidy import REPLACED
 from typer.main import get_group
 
 from headway import __version__
@@ -97,14 +96,6 @@ def test_every_module_and_folder_in_it_exists(page: Path) -> None:
     code = re.findall(r"`((?:\w+/)+(?:\w+\.(?:py|sql|toml))?)(?::[\w.]+)?`", text_of(page))
     for name in code:
         assert any((place / name).exists() for place in PLACES), f"{page.name} names {name}"
-
-
-@pages
-def test_it_uses_no_replaced_word(page: Path) -> None:
-    if page.name == "CHANGELOG.md":
-        return  # it names what was renamed
-    words = set(re.findall(r"[a-z]+", text_of(page).lower()))
-    assert words.isdisjoint(REPLACED), f"{page.name}: {sorted(words & REPLACED)}"
 
 
 def test_the_version_is_the_same_everywhere() -> None:

@@ -22,7 +22,8 @@ METAPHORS = {"seat", "permit", "slot", "lane", "law"}
 # Words of module names that any programmer knows.
 ORDINARY = """
 agreement authentication background base beat body child cli client clock command completion
-config console core counter detection doctor embedded error excerpt exporter field flow formatting
+config console core counter detection docs doctor embedded error excerpt exporter field flow
+formatting
 health heartbeat http input launch lifecycle link live memory migrate model monitoring narrowing
 notify offset openapi optimum outage output pagination panel people pool population port position
 problem progress query receipt reference registry remote response retention route runbook sampling

@@ -111,7 +111,7 @@ def test_a_folder_in_use_by_another_headway_is_reported(
         message = headway_in_process("status", HEADWAY_DATA_DIR=str(data_dir)).error(2)
     finally:
         os.close(handle)
-    assert f"{data_dir} is in use by another headway" in message
+    assert f"{data_dir} is in use by another Headway" in message
     assert "stop it or set HEADWAY_DATA_DIR" in message
     assert [path.name for path in data_dir.iterdir()] == ["lock"]
 

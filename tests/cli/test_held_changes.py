@@ -188,7 +188,7 @@ def test_a_rollback_accepts_every_format_of_a_time(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     (
-        (("P1", "--to", "last tuesday"), "--to: 'last tuesday' is no instant; write 2026-03-04"),
+        (("P1", "--to", "last tuesday"), "--to: 'last tuesday' is not a time; write 2026-03-04"),
         (("P1", "--to", "2999-01-01"), "--to: 2999-01-01 has not come yet"),
         (("--to", "2h"), "name parts, or --since"),
         (("P1", "--since", "2h", "--to", "2h"), "name parts, or --since"),

@@ -13,6 +13,7 @@ from headway.cli.commands import COMMANDS, PANELS
 from headway_lab.simulation.faults import READERS
 
 WITHOUT_DATA = {
+    "headway docs",
     "headway demo",
     "headway run",
     "headway api",
@@ -121,6 +122,7 @@ ONLY_HERE = {
     "headway vault rotate": "needs the encryption keys, which the API never uses for this",
     "headway vault status": "needs the encryption keys",
     "headway adopt": "a server does not start before it",
+    "headway docs": "serves files of this installation",
     "headway verify": "reads files, and needs no deployment",
 }
 

@@ -230,7 +230,7 @@ def test_the_status_is_the_same_except_for_the_name_of_the_database(both: LocalA
     for form in ((), ("--json",)):
         local, remote = both.local("status", *form), both.remote("status", *form)
         assert local.code == 0, local.err
-        here = "the headway that is running now"
+        here = "the Headway that is running now"
         assert remote.out.replace(both.url, here).splitlines() == local.out.splitlines()
 
 

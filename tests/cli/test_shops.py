@@ -339,7 +339,7 @@ def test_a_seller_has_the_default_terms_until_it_sets_its_own(on_database: Headw
     )
     (markup,) = rows_of(changed.out, "markup")
     assert markup.split() == ["markup", "12.5", "%", "acme's", "own"]
-    assert "new terms act at each part's next read" in changed.out
+    assert "new terms take effect when a part is next read" in changed.out
     on_database("terms", "acme", "--guard-share", "0.5", "--min-margin", "-5%")
     reply = on_database("terms", "acme", "--json", HEADWAY_GUARD_MOVE="0.7").object()
     assert reply["terms"] == {

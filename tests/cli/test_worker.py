@@ -53,7 +53,7 @@ def test_the_health_check_needs_a_recent_heartbeat_of_a_worker_on_this_host(
     processes.see(Presence(verb="api", settings={}), SystemClock())
     processes.see(Presence(verb="worker", settings={}, host="another"), SystemClock())
     result = on_database("worker", "--healthcheck")
-    assert (result.code, "no worker of" in result.out) == (1, True)
+    assert (result.code, "no worker on" in result.out) == (1, True)
     processes.see(Presence(verb="worker", settings={}), SystemClock())
     assert on_database("worker", "--healthcheck").code == 0
     execute("UPDATE processes SET seen_at = seen_at - %s", SILENT + timedelta(seconds=1))

@@ -57,7 +57,7 @@ def build(arguments: Sequence[str] = (), *, whole: bool = False) -> typer.Typer:
     """Return the application; only the modules of the called command are imported, or `whole`."""
     app = typer.Typer(
         name="headway",
-        help="Keep a storefront true to a supplier that may be asked only twice a minute.",
+        help="Keep a shop up to date with a supplier that allows only a few calls a minute.",
         epilog="Example: headway demo",
         no_args_is_help=True,
         add_completion=False,

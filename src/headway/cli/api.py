@@ -42,7 +42,7 @@ def api(
         bool, typer.Option("--metrics", help="Print the page of metrics, and stop.")
     ] = False,
 ) -> None:
-    """Serve the API and the page alone, until Ctrl-C.
+    """Serve only the API and the page, until Ctrl-C.
 
     The settings are those of headway run, but nothing is read or written outside: that is left to
     the workers on the same database. Any number may serve.

@@ -29,8 +29,8 @@ def register(app: typer.Typer) -> None:
 def check(*, server: Server = None, as_json: AsJson = False) -> None:
     """Check the laws against the live database.
 
-    Replays every call of the ledger against the supplier's limit, and looks for rows that no lawful
-    run can leave behind. Exit code 1 if a law is broken.
+    Replays every call of the ledger against the supplier's limit, and looks for rows that violate
+    a law. Exit code 1 if a law is broken.
     """
     from headway.operations.laws import laws
 

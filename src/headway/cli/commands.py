@@ -7,12 +7,12 @@ PANELS = {
             "headway_lab.demo.command",
             "Run everything in one process, faster than real time.",
         ),
-        "run": ("headway.cli.run", "Keep catalogue and accounts in step, until Ctrl-C."),
+        "run": ("headway.cli.run", "Keep shops and accounts up to date, until Ctrl-C."),
         "worker": (
             "headway.cli.worker",
-            "Do the work of many machines: one of any number of workers, until Ctrl-C or SIGTERM.",
+            "Run one of any number of workers, until Ctrl-C or SIGTERM.",
         ),
-        "api": ("headway.cli.api", "Serve the API and the page alone, until Ctrl-C."),
+        "api": ("headway.cli.api", "Serve only the API and the page, until Ctrl-C."),
     },
     "Look": {
         "status": (
@@ -22,23 +22,23 @@ PANELS = {
         "parts": ("headway.cli.parts", "List parts, or find them by a piece of their text."),
         "history": (
             "headway.cli.parts",
-            "Tell what happened to a part, its price, stock and calls over time.",
+            "Show what happened to a part: its price, stock and calls over time.",
         ),
         "explain": (
             "headway.cli.status",
-            "Say why a part or a job waits, until when, and its place.",
+            "Explain why a part or a job waits, until when, and its place in the queue.",
         ),
-        "jobs": ("headway.cli.jobs", "Show who pulls next, in order, with what blocks each."),
+        "jobs": ("headway.cli.jobs", "Show the next jobs in order, and what blocks each of them."),
         "quota": (
             "headway.cli.jobs",
-            "Show what is used of the platforms' days, by hour, and what the next day will bring.",
+            "Show how much of each platform's daily quota is used, by hour, with a forecast.",
         ),
         "limits": (
             "headway.cli.monitoring",
-            "Show what is used of each limit, or the calls of one.",
+            "Show how much of each limit is used, or the calls of one limit.",
         ),
         "alerts": ("headway.cli.monitoring", "Show what is wrong now and needs a person."),
-        "audit": ("headway.cli.monitoring", "Write out every event, as CSV or as lines of JSON."),
+        "audit": ("headway.cli.monitoring", "Export every event as CSV or as lines of JSON."),
     },
     "Decide": {
         "hold": ("headway.cli.held_changes", "List the changes that are held for a person."),
@@ -62,13 +62,13 @@ PANELS = {
         ),
     },
     "Act": {
-        "trigger": ("headway.cli.pauses", "Put parts into the next call, before all others."),
+        "trigger": ("headway.cli.pauses", "Read parts in the next call, before all others."),
         "pull": ("headway.cli.jobs", "Make a seller's jobs due now."),
         "pause": (
             "headway.cli.pauses",
             "Stop parts, a seller, suppliers or everything; or show what is paused.",
         ),
-        "resume": ("headway.cli.pauses", "Let go on what was paused."),
+        "resume": ("headway.cli.pauses", "Resume what was paused."),
         "move": (
             "headway.cli.slots",
             "Give parts another slot of the day, or a priority in theirs.",
@@ -79,9 +79,9 @@ PANELS = {
         ),
         "import": (
             "headway.cli.imports",
-            "Bring in parts that the shop already sells, from a file.",
+            "Import parts that the shop already sells, from a file.",
         ),
-        "backfill": ("headway.cli.imports", "Give every product that lacks one its slot."),
+        "backfill": ("headway.cli.imports", "Schedule every product that has no slot yet."),
     },
     "Sellers and shops": {
         "connect": (
@@ -97,16 +97,16 @@ PANELS = {
             "headway.cli.terms",
             "Show or set a seller's price rule, guard and sales channels.",
         ),
-        "tier": ("headway.cli.tiers", "Show or set what a seller pays for."),
+        "tier": ("headway.cli.tiers", "Show or set a seller's tier."),
     },
     "Suppliers and platforms": {
         "supplier": (
             "headway.cli.suppliers",
-            "Add, list or remove suppliers, or let a seller buy from one.",
+            "Add, list or remove suppliers, or choose a seller's supplier.",
         ),
         "probe": (
             "headway.cli.probe",
-            "Ask a supplier for a few parts: raw fields beside what was understood.",
+            "Ask a supplier for a few parts, and show the raw fields beside what Headway reads.",
         ),
         "record": (
             "headway.cli.recordings",
@@ -122,13 +122,13 @@ PANELS = {
         ),
         "permit": (
             "headway.cli.permit",
-            "Run a command of your own under a permit, so that it keeps the limit.",
+            "Run a command of your own under a permit, so that it stays within the limit.",
         ),
     },
     "Plan and check": {
         "plan": (
             "headway.cli.plan",
-            "Say whether a catalogue fits the supplier's limit, and how well.",
+            "Estimate whether a catalog fits the supplier's limit, and how old its data will be.",
         ),
         "simulate": (
             "headway_lab.simulation.command",
@@ -140,7 +140,7 @@ PANELS = {
     "Access and upkeep": {
         "key": (
             "headway.cli.keys",
-            "Make, list or revoke keys, or make a link that logs a browser in once.",
+            "Create, list or revoke keys, or create a link that logs a browser in once.",
         ),
         "sessions": (
             "headway.cli.sessions",
@@ -157,9 +157,13 @@ PANELS = {
         "db": ("headway.cli.database", "Upgrade, downgrade or show the schema of the database."),
         "notify": (
             "headway.cli.notify",
-            "Send a test message to everybody who is notified of alerts.",
+            "Send a test message to everyone who receives alerts.",
         ),
         "completion": ("headway.cli.completion", "Print the completion script of a shell."),
+        "docs": (
+            "headway.cli.docs",
+            "Serve the documentation with search on this machine, until Ctrl-C.",
+        ),
     },
 }
 COMMANDS = {name: entry for commands in PANELS.values() for name, entry in commands.items()}

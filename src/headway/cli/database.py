@@ -37,18 +37,20 @@ def upgrade(
     *,
     to: Annotated[int | None, typer.Option(help="Stop at this migration.")] = None,
     pre: Annotated[
-        bool, typer.Option("--pre", help="Only what processes that still run can live with.")
+        bool,
+        typer.Option("--pre", help="Only what the old, still running processes can work with."),
     ] = False,
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Even if processes run that cannot live with it.")
+        bool,
+        typer.Option("--anyway", help="Even if processes are running that cannot work with it."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Apply the migrations that are missing, each in a transaction of its own.
 
-    To upgrade without a stop: run this with --pre, put new processes in the place of old ones, then
-    run it without. A database that was made by one of the design documents is described and taken
-    over, as by headway adopt.
+    To upgrade without downtime: run this with --pre, replace the old processes, then run it
+    again without --pre. A database that was made by one of the
+    design documents is described and taken over, as by headway adopt.
     """
     from headway import config
     from headway.cli.adopt import take_over

@@ -239,7 +239,7 @@ def _port(settings: Settings, folder: Path) -> DoctorCheck:
             return DoctorCheck(subject="page", verdict=OK, finding=f"{place} is free")
     except OSError as error:
         if find_joinable(folder) is not None:
-            finding = f"{place} is in use, and a headway is running"
+            finding = f"{place} is in use, and Headway is running"
             return DoctorCheck(subject="page", verdict=OK, finding=finding)
         advice = "set HEADWAY_WEB_PORT to another, or 0 for any"
         finding = f"{place}: {(error.strerror or str(error)).lower()}; {advice}"

@@ -30,7 +30,7 @@ Skus = Annotated[
     list[str] | None, typer.Argument(help="Part numbers, as the supplier writes them.")
 ]
 Seller = Annotated[
-    str | None, typer.Option(help="Whose listings; needed where several sellers list a part.")
+    str | None, typer.Option(help="The seller; needed if several sellers list the part.")
 ]
 Reason = Annotated[str, typer.Option(help="Why; it is kept in the history.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
@@ -180,8 +180,8 @@ def rollback(
 ) -> None:
     """Give parts the price they had at another time.
 
-    What counts is what the shop showed then; stock stays as the supplier says. The quote that is
-    undone does not come back by itself; the next different one does.
+    Restores the price that the shop showed then; stock is not changed. The supplier quote that you
+    undo is not applied again; the next different quote is.
     """
     from headway.operations import changes
 

@@ -60,22 +60,23 @@ def import_file(
     ],
     *,
     seller: Annotated[
-        str | None, typer.Option(help="Whose parts; rows of another seller are refused.")
+        str | None,
+        typer.Option(help="The seller of the parts; rows of another seller are refused."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would happen; the database stays as it is.")
+        bool, typer.Option("--dry-run", help="Show what would happen, and change nothing.")
     ] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring in parts that the shop already sells, from a file.
+    """Import parts that the shop already sells, from a file.
 
-    Columns, in any order: sku, and if you like seller, shop_sku, title, shopify_product_id,
+    Columns, in any order: sku, and optionally seller, shop_sku, title, shopify_product_id,
     shopify_variant_id, shopify_inventory_item_id, family, weight or sales, margin, tier. Without
-    ids, parts are found in the shop by their shop SKU. Rows that cannot be used are kept out and
-    written beside the file, those of parts.csv to parts.rejected.csv, with line and reason; exit
-    code 1 then. What comes through a pipe has them in import.rejected.csv, here. A part that is
-    there already is completed, never doubled.
+    ids, parts are found in the shop by their shop SKU. Invalid rows are left out and
+    written to a file beside it (parts.csv: parts.rejected.csv) with line number and reason; the
+    exit code is then 1. For a pipe, that file is import.rejected.csv in this folder. A part that
+    exists already is updated, never duplicated.
 
     A family names the parts that change together: a manufacturer, a price list. A weight says what
     a minute of staleness costs compared with other parts, above 0 up to 1,000,000. Instead you can
@@ -106,9 +107,9 @@ def backfill(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give every product that lacks one its slot.
+    """Schedule every product that has no slot yet.
 
-    Such a product is in the shop, and nothing keeps it in step with the supplier. First
+    Such a product is in the shop, and nothing keeps it up to date. First
     reads are spread over the day as the policy places them.
     """
     from headway.operations import listings

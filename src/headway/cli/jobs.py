@@ -64,16 +64,16 @@ def jobs(
     *,
     seller: Seller = None,
     platform: Platform = None,
-    status: Annotated[JobStatus | None, typer.Option(help="Only those that stand so.")] = None,
+    status: Annotated[JobStatus | None, typer.Option(help="Only those in this state.")] = None,
     limit: Annotated[
         int, typer.Option(min=1, max=LIMIT_MAX, help="How many to show at most.")
     ] = LIMIT,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show who pulls next, in order, with what blocks each.
+    """Show the next jobs in order, and what blocks each of them.
 
-    Those that are due come first, by score and waiting; then those that come, soonest first.
+    Due jobs come first, by score and waiting time; then the others, by due time.
     """
     from headway.operations import jobs as job_operations
 
@@ -96,9 +96,9 @@ def jobs(
 
 
 def quota(*, server: Server = None, as_json: AsJson = False) -> None:
-    """Show what is used of the platforms' days, by hour, and what the next day will bring.
+    """Show how much of each platform's daily quota is used, by hour, with a forecast.
 
-    Also what each seller has used of the month's orders.
+    Also shows how many of the month's orders each seller has used.
     """
     from headway.operations import accounts
 
@@ -117,7 +117,7 @@ def quota(*, server: Server = None, as_json: AsJson = False) -> None:
 
 
 def pull(
-    seller: Annotated[str, typer.Argument(help="Whose accounts to look at.")],
+    seller: Annotated[str, typer.Argument(help="The seller.")],
     *,
     platform: Platform = None,
     kind: Annotated[DataKind | None, typer.Option(help="Only this kind of data.")] = None,
@@ -126,8 +126,9 @@ def pull(
 ) -> None:
     """Make a seller's jobs due now.
 
-    They still wait for their place, their budget and their shop. Those that run, are dead or belong
-    to a disconnected account stay as they are; each line has the reason. Exit code 1 if none waits.
+    They still wait for their place in the queue, the budget and the shop. Jobs that run, are dead
+    or belong to a disconnected account are not changed; each line shows the reason. Exit code 1 if
+    none waits.
     """
     from headway.operations import jobs as job_operations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headway.operations import people
     from headway.store.access.keys import ApiKey
 
-SUMMARY = "Make, list or revoke keys, or make a link that logs a browser in once."
+SUMMARY = "Create, list or revoke keys, or create a link that logs a browser in once."
 UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 SPAN = re.compile(r"(\d{1,5})([mhd])")
 LINK_LIFE = "1h"
@@ -29,7 +29,10 @@ REAL_TIME = SystemClock()
 
 RoleOption = Annotated[Role, typer.Option(help="operator, seller, reader, or permits.")]
 SellerOption = Annotated[
-    str | None, typer.Option(help="Whose data it is for; a reader without one sees everybody's.")
+    str | None,
+    typer.Option(
+        help="The seller whose data it gives access to; a reader without one sees all data."
+    ),
 ]
 
 
@@ -68,10 +71,10 @@ def create(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key, and show it once.
+    """Create a key, and show it once.
 
-    An operator sees and does everything. A seller sees and does what is theirs, a reader only sees:
-    one seller's data, or everybody's. permits is for another program that shares a credential: it
+    An operator can see and do everything, a seller everything of their own. A reader can only see:
+    one seller's data, or all data. permits is for another program that shares a credential: it
     takes permits for its calls, and can do nothing else.
     """
     from headway.operations import people
@@ -113,7 +116,7 @@ def revoke(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a key open nothing from now on, and end the sessions that it began."""
+    """Revoke a key, and end the sessions that were started with it."""
     from headway.operations import people
 
     with open_client(server) as client:
@@ -128,11 +131,11 @@ def link(
     *,
     role: RoleOption = Role.OPERATOR,
     seller: SellerOption = None,
-    expires: Annotated[str, typer.Option(help="How long it waits to be opened.")] = LINK_LIFE,
+    expires: Annotated[str, typer.Option(help="How long the link works.")] = LINK_LIFE,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a link that logs one browser in, once."""
+    """Create a link that logs one browser in, once."""
     from headway.operations import people
 
     now = REAL_TIME.now()
@@ -200,11 +203,11 @@ def _role(key: ApiKey) -> str:
 
 def _life(key: ApiKey) -> str:
     if key.revoked_at is not None:
-        return f"no more: revoked {_instant(key.revoked_at, '')}"
+        return f"revoked {_instant(key.revoked_at, '')}"
     if key.expires_at is None:
-        return "for ever"
+        return "forever"
     is_over = key.expires_at <= REAL_TIME.now()
-    return f"{'no more: over since' if is_over else 'until'} {_instant(key.expires_at, '')}"
+    return f"{'expired' if is_over else 'until'} {_instant(key.expires_at, '')}"
 
 
 def _instant(at: datetime | None, never: str) -> str:

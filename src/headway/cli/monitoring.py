@@ -75,7 +75,7 @@ def alerts(
 ) -> None:
     """Show what is wrong now and needs a person.
 
-    The worst comes first.
+    The most severe comes first.
     """
     from headway import config
     from headway.observe.prometheus_rules import prometheus_rules, runbook_index
@@ -116,9 +116,9 @@ def limits(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is used of each limit, or the calls of one.
+    """Show how much of each limit is used, or the calls of one limit.
 
-    What is reserved counts as used; a call that waits leaves when the next one may.
+    Reserved calls count as used.
     """
     from headway.operations import limits as limit_operations
 
@@ -157,15 +157,15 @@ def audit(
     ] = None,
     format_: Annotated[Form, typer.Option("--format", help="csv or jsonl.")] = Form.CSV,
     out: Annotated[
-        Path | None, typer.Option(help="A file, which is there whole or not at all.")
+        Path | None, typer.Option(help="File to write; it appears only when it is complete.")
     ] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write out every event, as CSV or as lines of JSON.
+    """Export every event as CSV or as lines of JSON.
 
     The oldest comes first. With --json and no file, the events are lines of JSON; with a file, it
-    tells how many there are in it.
+    prints how many it wrote.
     """
     from headway.operations import history
     from headway.operations.export import exported

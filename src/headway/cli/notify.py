@@ -7,7 +7,7 @@ import typer
 from headway.cli.output import AsJson, emit, table
 from headway.cli.target import Server, open_client, server_of
 
-SUMMARY = "Send a test message to everybody who is notified of alerts."
+SUMMARY = "Send a test message to everyone who receives alerts."
 
 
 def register(app: typer.Typer) -> None:
@@ -19,9 +19,10 @@ def register(app: typer.Typer) -> None:
 
 
 def send_test(*, server: Server = None, as_json: AsJson = False) -> None:
-    """Send one message to each address of HEADWAY_NOTIFY_URLS, and show what each answered.
+    """Send one message to each address in HEADWAY_NOTIFY_URLS, and show the replies.
 
-    It is sent at once, even in quiet hours. Addresses are not shown: they may hold secrets.
+    It is sent immediately, even in quiet hours. Addresses are not shown, because they may contain
+    secrets.
     """
     from headway import config
     from headway.operations import notify

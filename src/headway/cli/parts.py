@@ -56,7 +56,7 @@ def parts(
         str, typer.Argument(help="A piece of the part number, the shop's SKU or the title.")
     ] = "",
     *,
-    state: Annotated[ProductState | None, typer.Option(help="Only those that stand so.")] = None,
+    state: Annotated[ProductState | None, typer.Option(help="Only those in this state.")] = None,
     seller: Seller = None,
     limit: Limit = LIMIT,
     server: Server = None,
@@ -91,7 +91,7 @@ def history(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what happened to a part, its price, stock and calls over time.
+    """Show what happened to a part: its price, stock and calls over time.
 
     The newest event comes first; each write to a shop is one. Price and stock are drawn from the
     last changes, for each seller. At the end are the supplier's calls that carried the part.

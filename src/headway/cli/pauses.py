@@ -24,16 +24,16 @@ Skus = Annotated[
     list[str] | None,
     typer.Argument(help="Part numbers, as the supplier writes them; or a supplier's name."),
 ]
-Everything = Annotated[bool, typer.Option("--all", help="Everything: no call leaves at all.")]
+Everything = Annotated[bool, typer.Option("--all", help="Everything: no call is made at all.")]
 Supplier = Annotated[
     bool,
     typer.Option(
         "--supplier",
-        help="Reading suppliers, all or the one named; what is known reaches the shops.",
+        help="Stop reading suppliers, all or the one named; known changes still reach the shops.",
     ),
 ]
 Seller = Annotated[
-    str | None, typer.Option(help="All of this seller's; with parts, whose they are.")
+    str | None, typer.Option(help="Everything of this seller, or the named parts of this seller.")
 ]
 
 
@@ -80,8 +80,8 @@ def pause(
 ) -> None:
     """Stop parts, a seller, suppliers or everything; or show what is paused.
 
-    It acts at once: a call that is under way ends, and no other leaves for what is paused. Pausing
-    again makes a pause longer; --replace makes it shorter too.
+    It takes effect immediately: a running call ends, and no other call is made for what is paused.
+    Pausing again makes a pause longer; --replace makes it shorter too.
     """
     from headway.operations import pauses
 
@@ -118,9 +118,9 @@ def resume(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let go on what was paused.
+    """Resume what was paused.
 
-    What another pause stops as well stays paused, and the answer says so. Exit code 1 if something
+    Parts that another pause covers stay paused, and the output says so. Exit code 1 if something
     was not paused.
     """
     from headway.operations import pauses
@@ -149,15 +149,15 @@ def trigger(
     skus: Annotated[list[str], typer.Argument(help="Part numbers, as the supplier writes them.")],
     *,
     seller: Annotated[
-        str | None, typer.Option(help="Whose listings; needed where several sellers list a part.")
+        str | None, typer.Option(help="The seller; needed if several sellers list the part.")
     ] = None,
     reason: Reason = "",
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put parts into the next call, before all others.
+    """Read parts in the next call, before all others.
 
-    One that is due that way already, or in a call, is left as it is, and the answer says so.
+    A part that is triggered already, or in a call, stays as it is, and the output says so.
     """
     from headway.operations import changes, listings
 

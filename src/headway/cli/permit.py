@@ -89,7 +89,7 @@ def permit(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a command of your own under a permit, so that it keeps the limit.
+    """Run a command of your own under a permit, so that it stays within the limit.
 
     Waits for a permit, runs the command, and settles the permit. The command must make one call.
     If it is still running after --timeout, it is ended (exit code 124). Otherwise the exit

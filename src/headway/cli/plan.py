@@ -45,19 +45,19 @@ def register(app: typer.Typer) -> None:
 def plan(
     *,
     products: Annotated[
-        int | None, typer.Option(help="How many SKUs; by default those of the database.")
+        int | None, typer.Option(help="How many SKUs; by default the number in the database.")
     ] = None,
-    add: Annotated[int, typer.Option(help="How many more SKUs are to come.")] = 0,
+    add: Annotated[int, typer.Option(help="How many more SKUs you plan to add.")] = 0,
     policy: Annotated[
         str | None, typer.Option(help=f"Only this policy: {', '.join(KNOWN)}.")
     ] = None,
     limit: Annotated[
-        float | None, typer.Option(help="Supplier calls a minute, if not those of the settings.")
+        float | None, typer.Option(help="Supplier calls a minute, instead of the setting.")
     ] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether a catalogue fits the supplier's limit, and how well.
+    """Estimate whether a catalog fits the supplier's limit, and how old its data will be.
 
     Calls are counted as the limiter permits them. Ages and staleness are estimates, for parts of
     which 5 % change a day; `headway simulate` runs the engine itself.

@@ -16,7 +16,7 @@ from headway.core.catalog.listings import MAIN, SupplierName
 if TYPE_CHECKING:
     from headway.operations.probe import ProbedPart
 
-SUMMARY = "Ask a supplier for a few parts: raw fields beside what was understood."
+SUMMARY = "Ask a supplier for a few parts, and show the raw fields beside what Headway reads."
 VALUE_CHARS_MAX = 60
 
 
@@ -39,7 +39,7 @@ def supplier(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask for these parts in one call, and show the raw fields beside what was understood.
+    """Ask for these parts in one call, and show the raw fields beside what Headway reads.
 
     The call passes the limiter and counts like any other, so it may wait for a minute. It changes
     no listing and no shop. Contradictions and fields that Headway does not read are marked.

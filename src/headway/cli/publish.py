@@ -46,13 +46,13 @@ def publish(
     ] = None,
     *,
     seller: Annotated[
-        str | None, typer.Option(help="Into whose shop; needed if several have one.")
+        str | None, typer.Option(help="The seller whose shop it is; needed if there are several.")
     ] = None,
     file: Annotated[
         str | None, typer.Option(help="A file with a part number on each line; - is stdin.")
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Stay until each part is in the shop, or cannot be.")
+        bool, typer.Option("--wait", help="Wait until each part is in the shop or has failed.")
     ] = False,
     wait_max: Annotated[
         float, typer.Option(help="Minutes after which --wait stops.", min=0)
@@ -62,10 +62,10 @@ def publish(
 ) -> None:
     """Put parts into the shop, and publish them on its sales channels.
 
-    They are read in the next calls to the supplier, created in the shop by a headway that runs, and
-    published where `headway terms` says. Ask as often as you like: a part is never made twice. Exit
-    code 1 if a part was refused, blocked or failed, or is still under way when --wait stops. Write
-    -- before a part number that begins with a dash.
+    They are read in the next calls to the supplier, created in the shop by a running Headway, and
+    published where `headway terms` says. You can repeat the command: a part is never created twice.
+    Exit code 1 if a part was refused, blocked or failed, or is not done when --wait stops. Write --
+    before a part number that begins with a dash.
     """
     from headway.operations.publishing import PublishBody
     from headway.operations.publishing import publish as request_parts
@@ -77,7 +77,7 @@ def publish(
     body = PublishBody(part_numbers=part_numbers, seller=named)
     with open_target(server) as target:
         if wait and not target.is_tended:
-            raise InvalidError("--wait needs a headway that works; start one with: headway run")
+            raise InvalidError("--wait needs a running Headway; start it with: headway run")
         batch = target.client.call(request_parts, body)
         if wait:
             batch = _await(target.client, batch, limit_s=wait_max * 60)

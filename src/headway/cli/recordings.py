@@ -74,7 +74,7 @@ def register(app: typer.Typer) -> None:
 def shop(
     *,
     seller: Annotated[str, typer.Option(help="Whose shop.")],
-    platform: Annotated[str, typer.Option(help="Where it is.")] = STOREFRONT,
+    platform: Annotated[str, typer.Option(help="Its platform.")] = STOREFRONT,
     pages: Annotated[int, typer.Option(min=1, help="Pages of each kind of data; 20 at most.")] = 1,
     out: Out,
     server: Server = None,

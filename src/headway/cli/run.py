@@ -40,7 +40,7 @@ def run(
         int | None, typer.Option(min=0, max=65535, help="Port of the page; 0 takes a free one.")
     ] = None,
 ) -> None:
-    """Keep catalogue and accounts in step, until Ctrl-C.
+    """Keep shops and accounts up to date, until Ctrl-C.
 
     Reads the supplier, writes to the shops that are connected, and pulls what is new from every
     account. Any number may run against one database: limits, leases and tokens are shared. The

@@ -45,7 +45,7 @@ REAL_TIME = SystemClock()
 class Session:
     """An application over an open database, and where that is, for a person.
 
-    `page` is where a headway that runs now serves its page; empty where none is known to run.
+    `page` is where a running Headway serves its page; empty where none is known to run.
     """
 
     app: App
@@ -125,13 +125,13 @@ def _joined(settings: Settings, server: RunningServer, pool_size: int) -> Iterat
     overrides = {name: _read(name, note[name]) for name in SHARED_SETTINGS if name in note}
     with open_pool(server.dsn(str(note["database"])), size=pool_size) as pool:
         app = build(settings.model_copy(update=overrides), _clock(note.get("clock")), pool)
-        place = "the headway that is running now"
+        place = "the Headway that is running now"
         page = str(note.get("page", ""))
         yield Session(app=app, place=place, is_joined=True, page=page)
 
 
 def find_joinable(data_dir: Path) -> RunningServer | None:
-    """Return the server of a running headway, such as a demo in another terminal.
+    """Return the server of a running Headway, such as a demo in another terminal.
 
     A server that some command started for itself ends with that command, so only one whose owner
     announced a database may be relied on.
@@ -144,7 +144,7 @@ def find_joinable(data_dir: Path) -> RunningServer | None:
 
 
 def _find_or_start(data_dir: Path) -> EmbeddedServer | RunningServer:
-    """Join a headway that stays, or take the folder; another short command is waited for."""
+    """Join a Headway that keeps running, or take the folder; wait for another short command."""
     give_up_at = REAL_TIME.monotonic() + WAIT_S
     while True:
         joinable = find_joinable(data_dir)
@@ -153,7 +153,7 @@ def _find_or_start(data_dir: Path) -> EmbeddedServer | RunningServer:
         try:
             return _started(data_dir)
         except ConfigError as error:
-            is_busy = "in use by another headway" in str(error)
+            is_busy = "in use by another Headway" in str(error)
             if not is_busy or REAL_TIME.monotonic() > give_up_at:
                 raise
         REAL_TIME.sleep(POLL_S)

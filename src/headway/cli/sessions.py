@@ -58,7 +58,7 @@ def end(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """End a session, or all of somebody's; their browsers must log in again.
+    """End one session, or all sessions of a name; those browsers must log in again.
 
     A key can be used to log in again; to prevent that, revoke the key.
     """

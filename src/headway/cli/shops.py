@@ -60,34 +60,32 @@ def _examples(*lines: str) -> str:
 
 def connect(
     shop: Annotated[
-        str,
-        typer.Argument(help="The shop's address, acme.myshopify.com, or id; etsy prints a link."),
+        str, typer.Argument(help="Its address, acme.myshopify.com, or its id; etsy prints a link.")
     ],
     *,
     seller: Annotated[str, typer.Option(help="Whose shop it is.")],
     link: Annotated[
-        bool, typer.Option("--link", help="Print a link where the shop's owner lets us in.")
+        bool, typer.Option("--link", help="Print a link where the shop's owner gives access.")
     ] = False,
-    platform: Annotated[str, typer.Option(help="Where it is.")] = STOREFRONT,
+    platform: Annotated[str, typer.Option(help="Its platform.")] = STOREFRONT,
     owner: Annotated[
-        str, typer.Option(help="The account that has several shops, on printify: the smallest id.")
+        str, typer.Option(help="The account of several shops (Printify): the smallest shop id.")
     ] = "",
-    title: Annotated[str, typer.Option(help="What people call the shop.")] = "",
+    title: Annotated[str, typer.Option(help="A name for the shop.")] = "",
     token_file: Annotated[
-        Path | None, typer.Option(help="Where its access token is; - for stdin. Else it is asked.")
+        Path | None,
+        typer.Option(help="File with its access token; - for stdin. By default: a prompt."),
     ] = None,
     refresh_token_file: Annotated[
-        Path | None, typer.Option(help="Where the refresh token is, if the access token expires.")
+        Path | None, typer.Option(help="File with the refresh token, if the access token expires.")
     ] = None,
     client_id: Annotated[
-        str, typer.Option(help="The client id of the shop's own app; its secret is asked for.")
+        str, typer.Option(help="The client id of the shop's own app; prompts for its secret.")
     ] = "",
     client_secret_file: Annotated[
-        Path | None, typer.Option(help="Where that app's client secret is; - for stdin.")
+        Path | None, typer.Option(help="File with that app's client secret; - for stdin.")
     ] = None,
-    check: Annotated[
-        bool, typer.Option(help="Ask the shop for its locations, to see that the token is good.")
-    ] = True,
+    check: Annotated[bool, typer.Option(help="Read the locations, to check the token.")] = True,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -95,8 +93,8 @@ def connect(
 
     With the client id and secret of the shop's own app Headway fetches tokens itself. The secret
     comes from a file, from stdin, from the settings if they have that client id, or from a hidden
-    prompt. Secrets and tokens are kept encrypted. A seller has one shop on a platform, and a shop
-    one seller.
+    prompt. Secrets and tokens are kept encrypted. A seller has one shop per platform, and a shop
+    has one seller.
     """
     from headway import config
     from headway.operations import shops as shop_operations
@@ -273,7 +271,7 @@ def _print_greeting(connected: ShopConnection) -> None:
 def disconnect(
     *,
     seller: Annotated[str, typer.Option(help="Whose shop.")],
-    platform: Annotated[str, typer.Option(help="Where it is.")] = STOREFRONT,
+    platform: Annotated[str, typer.Option(help="Its platform.")] = STOREFRONT,
     reason: Annotated[str, typer.Option(help="Why; `headway shops` shows it.")] = "",
     server: Server = None,
     as_json: AsJson = False,

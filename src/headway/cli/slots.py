@@ -44,7 +44,9 @@ def move(
     ] = None,
     priority: Annotated[
         int | None,
-        typer.Option(min=0, max=PRIORITY_MAX, help="The higher, the earlier within its slot."),
+        typer.Option(
+            min=0, max=PRIORITY_MAX, help="A higher priority is read earlier within its slot."
+        ),
     ] = None,
     auto: Annotated[
         bool, typer.Option("--auto", help="Let the policy choose the slot again.")
@@ -55,8 +57,8 @@ def move(
 ) -> None:
     """Give parts another slot of the day, or a priority in theirs.
 
-    A chosen slot is kept when another policy takes over. Where it is so far away that the part
-    would become too old, the part is read once before it.
+    A slot that you choose is kept when the policy changes. If it is so far away that the part's
+    data would get too old, the part is read once before it.
     """
     from headway.operations import listings
 

@@ -73,14 +73,14 @@ def register(app: typer.Typer) -> None:
 def status(
     *,
     supplier: Annotated[
-        str | None, typer.Option(help="Whose line; without, that of the settings.")
+        str | None, typer.Option(help="The supplier; by default the one in the settings.")
     ] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the next call, the budget, how fresh the shop is, and what is wrong.
 
-    Joins a demo that runs in another terminal; otherwise looks into the database at rest.
+    Shows the demo or server that runs in another terminal; otherwise the stored data.
     """
     from headway.operations import alerts, deployment
 
@@ -108,10 +108,10 @@ def explain(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say why a part or a job waits, until when, and its place.
+    """Explain why a part or a job waits, until when, and its place in the queue.
 
-    One answer for each seller that lists the part. Quote a part number that holds spaces. The job
-    that pulls history is called seller/platform/kind/history.
+    One answer for each seller that lists the part. Quote a part number that contains spaces. The
+    job that pulls history is called seller/platform/kind/history.
     """
     from headway.cli.jobs import print_job
     from headway.operations import jobs, listings
@@ -210,7 +210,7 @@ def _listings(counts: ListingCounts) -> str:
 
 def _speed(room: Target) -> str:
     speed = room.client.speed
-    return "" if speed is None else f" (a demo, {speed:g} times faster than life)"
+    return "" if speed is None else f" (a demo, {speed:g} times faster than real time)"
 
 
 def _next_call(overview: Overview) -> str:
@@ -330,7 +330,17 @@ def _print_shops(overview: Overview) -> None:
         for shop in overview.storefront.shops
     ]
     table(
-        ("shop", "seller", "in step", "waiting", "refused", "held", "points", "written", "trouble"),
+        (
+            "shop",
+            "seller",
+            "up to date",
+            "waiting",
+            "refused",
+            "held",
+            "points",
+            "written",
+            "trouble",
+        ),
         rows,
         title="Shops",
         empty="none; connect one with: headway connect SHOP --seller SELLER",

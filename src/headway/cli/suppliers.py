@@ -20,10 +20,10 @@ from headway.errors import InvalidError
 if TYPE_CHECKING:
     from headway.store.catalog.supplier_list import SupplierView
 
-SUMMARY = "Add, list or remove suppliers, or let a seller buy from one."
+SUMMARY = "Add, list or remove suppliers, or choose a seller's supplier."
 LIMIT = 200
 
-Name = Annotated[str, typer.Argument(help="What it is called here: small letters, digits and -.")]
+Name = Annotated[str, typer.Argument(help="Its name here: lower-case letters, digits and -.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -59,8 +59,10 @@ def add(
     kind: Annotated[
         str, typer.Option(help="The provider; see: headway providers. By default that of main.")
     ] = "",
-    client_id: Annotated[str, typer.Option(help="The credential that its limit binds.")] = "",
-    username: Annotated[str, typer.Option(help="Who signs in there.")] = "",
+    client_id: Annotated[
+        str, typer.Option(help="The client id; the rate limit applies to it.")
+    ] = "",
+    username: Annotated[str, typer.Option(help="The user name there.")] = "",
     url: Annotated[str, typer.Option(help="Its address; by default that of main.")] = "",
     column: Annotated[
         list[str] | None, typer.Option(help="A column of a price list, as sku=PartNo.")
@@ -78,7 +80,7 @@ def add(
         Path | None,
         typer.Option(
             help="One secret a line, such as the client secret, the password; - for stdin."
-            " Without it they are asked for."
+            " Without it, Headway prompts for them."
         ),
     ] = None,
     server: Server = None,
@@ -87,7 +89,7 @@ def add(
     """Add a supplier, or give one new secrets.
 
     The secrets are kept encrypted. Each supplier has a limit of its own, so no two may have the
-    same client id. Nobody buys there until a seller is given to it.
+    same client id. No seller uses it until you run: headway supplier give.
     """
     from pydantic import SecretStr
 
@@ -127,9 +129,9 @@ def list_suppliers(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """List suppliers: who buys there, their calls of 24 hours, and whether they answer.
+    """List suppliers: their sellers, calls in 24 hours, and whether they answer.
 
-    main is the one of the settings.
+    main is the supplier in the settings.
     """
     from headway.operations import suppliers
 
@@ -146,11 +148,11 @@ def list_suppliers(
 def give(
     name: Name,
     *,
-    seller: Annotated[str, typer.Option(help="Who buys there from now on.")],
+    seller: Annotated[str, typer.Option(help="The seller who uses it from now on.")],
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a seller buy from a supplier from now on.
+    """Read a seller's parts at a supplier from now on.
 
     All the seller's listings are read there. Due times do not change, so this causes no burst of
     calls.
@@ -196,7 +198,7 @@ def remove(
 ) -> None:
     """Remove a supplier, and forget its secrets.
 
-    Refused while a seller buys there; give the seller to another one first.
+    Refused while a seller uses it; give the seller another supplier first.
     """
     from headway.operations import suppliers
 

@@ -28,7 +28,7 @@ Server = Annotated[
     typer.Option(
         "--server",
         metavar="URL",
-        help="Ask the headway there, with the key in HEADWAY_API_KEY; else HEADWAY_SERVER is.",
+        help="Use the Headway server there (key: HEADWAY_API_KEY); default: HEADWAY_SERVER.",
         show_default=False,
     ),
 ]

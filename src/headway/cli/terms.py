@@ -58,10 +58,10 @@ def register(app: typer.Typer) -> None:
 
 
 def terms(
-    seller: Annotated[str | None, typer.Argument(help="Whose; without, the deployment's.")] = None,
+    seller: Annotated[str | None, typer.Argument(help="The seller; else the deployment.")] = None,
     *,
     basis: Annotated[
-        Literal["list", "net"] | None, typer.Option(help="The quoted price that ours is made from.")
+        Literal["list", "net"] | None, typer.Option(help="Quoted price to calculate from.")
     ] = None,
     markup: Annotated[str | None, typer.Option(help="What is added to it: 12% or 0.12.")] = None,
     rounding: Annotated[
@@ -82,18 +82,18 @@ def terms(
     oversell: Oversell = None,
     description_template: Template = None,
     guard_move: Annotated[
-        str | None, typer.Option(help="Hold price moves beyond this share: 50%.")
+        str | None, typer.Option(help="Hold price changes beyond this share: 50%.")
     ] = None,
     guard_share: Annotated[
-        str | None, typer.Option(help="Hold changes of more of the catalogue in a day: 25%.")
+        str | None, typer.Option(help="Hold changes of a larger share of a catalog a day: 25%.")
     ] = None,
-    reset: Annotated[bool, typer.Option("--reset", help="Back to the deployment's.")] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="Remove the seller's own values.")] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Show or set a seller's price rule, guard and sales channels.
 
-    What a seller has not set is the deployment's. New terms act at each part's next read.
+    Without values of their own, the deployment's apply. New terms act when a part is next read.
     """
     from headway.operations import terms as term_operations
     from headway.operations.terms import TermsBody
@@ -126,7 +126,7 @@ def terms(
         return
     _print(view)
     if is_change:
-        say("new terms act at each part's next read")
+        say("new terms take effect when a part is next read")
 
 
 def _share(option: str, text: str | None) -> Decimal | None:

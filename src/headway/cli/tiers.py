@@ -28,10 +28,10 @@ def tier(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show or set what a seller pays for.
+    """Show or set a seller's tier.
 
-    A new tier acts at once on all the seller's jobs: on who goes first, how often, and how many
-    orders a month there may be.
+    A new tier applies to all the seller's jobs immediately: their order, their interval, and the
+    number of orders a month.
     """
     from headway.operations import shops
 

@@ -39,5 +39,5 @@ def _instant(text: str, option: str, what: str) -> datetime:
         return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise InvalidError(
-            f"{option}: {text!r} is no instant; write 2026-03-04T09:00 (UTC), or 2h or 3d {what}"
+            f"{option}: {text!r} is not a time; write 2026-03-04T09:00 (UTC), or 2h or 3d {what}"
         ) from None

@@ -47,17 +47,17 @@ def register(app: typer.Typer) -> None:
 def worker(
     *,
     concurrency: Annotated[
-        int | None, typer.Option(min=1, max=256, help="How many steps it does at once.")
+        int | None, typer.Option(min=1, max=256, help="How many steps it runs at once.")
     ] = None,
     queues: Annotated[
-        str | None, typer.Option(help="Only these queues, comma-separated; else all.")
+        str | None, typer.Option(help="Only these queues, comma-separated; by default all.")
     ] = None,
     healthcheck: Annotated[
         bool,
-        typer.Option("--healthcheck", help="Say whether a worker of this host lives, and stop."),
+        typer.Option("--healthcheck", help="Check if a worker on this host is alive, and stop."),
     ] = False,
 ) -> None:
-    """Do the work of many machines: one of any number of workers, until Ctrl-C or SIGTERM.
+    """Run one of any number of workers, until Ctrl-C or SIGTERM.
 
     All share one database (DATABASE_URL) and one Redis or Valkey (HEADWAY_BROKER_URL). The database
     holds everything; the broker only wakes workers, and may be emptied at any time. One of the
@@ -121,12 +121,12 @@ def _check_health(settings: Settings, voice: CommandConsole) -> None:
         with open_session(settings, check_schema=False, pool_size=1) as session:
             alive = Processes(session.app.pool).alive()
     except StoreError as error:
-        voice.say(f"nobody can tell: {error}")
+        voice.say(f"not known: {error}")
         return
     if not any((process.verb, process.host) == ("worker", host) for process in alive):
-        voice.say(f"no worker of {host} was heard of for {SILENT.total_seconds():.0f} s")
+        voice.say(f"no worker on {host} has sent a heartbeat for {SILENT.total_seconds():.0f} s")
         raise typer.Exit(1)
-    voice.say(f"a worker of {host} lives")
+    voice.say(f"a worker on {host} is alive")
 
 
 def _require_database(settings: Settings) -> None:
@@ -151,7 +151,7 @@ def require_scale(command: str) -> None:
 
 
 def _at_its_speed(stack: ExitStack, app: App) -> tuple[App, float]:
-    """Return the application as a demo's clock needs it, and how much faster than life that is."""
+    """Return the application on a demo's clock, and how many times faster than real time it is."""
     from headway.cli.speed import build_fast
 
     if not isinstance(app.clock, ScaledClock):

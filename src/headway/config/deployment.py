@@ -87,7 +87,7 @@ class DeploymentSettings(BaseModel):
     metrics_port: int | None = _setting(
         "HEADWAY_METRICS_PORT",
         None,
-        "port where a headway worker serves its metrics without a key; none turns it off",
+        "port where each `headway worker` serves its metrics without a key; none turns it off",
         ge=0,
         le=65535,
     )

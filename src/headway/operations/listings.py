@@ -338,7 +338,7 @@ def backfill(caller: OperatorCaller, body: BackfillBody) -> BackfillResult:
     "POST", "/api/sync/trigger", need=Need.WRITE, tag=TAG, errors=(404,), name="read_products_now"
 )
 def trigger(caller: Caller, body: Decision) -> Rulings:
-    """Put parts into the next call, before all others."""
+    """Read parts in the next call, before all others."""
     now, triggers = caller.now, Triggers(caller.own.pool)
     return ruled(
         for_each_listing(

@@ -162,7 +162,7 @@ def create_key(caller: OperatorCaller, body: KeyBody) -> NewKey:
     name="create_login_link",
 )
 def create_link(caller: OperatorCaller, body: LoginLinkBody) -> LoginLink:
-    """Make a link that logs one browser in, once."""
+    """Create a link that logs one browser in, once."""
     if body.role is Role.PERMITS:
         raise InvalidError("role: permits opens no page, so it has no login link; make a key")
     grant = _grant(str(body.role), body.role, body.seller, None)

@@ -61,7 +61,7 @@ class LinkBody(RequestBody):
     name="create_connect_link",
 )
 def connect_link(caller: OperatorCaller, body: LinkBody) -> ConnectLink:
-    """Make a link where a shop's owner lets us in; it works once, for an hour."""
+    """Make a link where a shop's owner gives Headway access; it works once, for an hour."""
     app, settings = caller.app, caller.app.settings
     platform, shop = _link_target(body)
     _require_set_up(settings, platform)
@@ -109,7 +109,9 @@ def _link_target(body: LinkBody) -> tuple[PlatformName, str]:
         return platform, ""
     role = platform_role(platform)
     if role.consent is None:
-        raise InvalidError(f"{platform} has no page to let us in; connect the shop with a token")
+        raise InvalidError(
+            f"{platform} has no page where an owner gives access; connect the shop with a token"
+        )
     return platform, role.shop_name(body.shop)
 
 

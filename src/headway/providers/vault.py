@@ -107,7 +107,7 @@ def open_vault(secret_key: str | None, data_dir: Path) -> Vault:
         text = path.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not plain text"
-        raise ConfigError(f"{path}: {why}; mend it, or set {SETTING}") from None
+        raise ConfigError(f"{path}: {why}; fix it, or set {SETTING}") from None
     return Vault(_split(text.replace("\n", ",")), source=str(path))
 
 

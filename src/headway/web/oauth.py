@@ -123,7 +123,7 @@ class _Flow:
         if "error" in request.query_params or not code:
             self._flows.end(self._platform, state, now=self._app.clock.now())
             text = f"Nothing was connected. {NEW_LINK}"
-            raise _RefusedError(403, "You did not let us in", text)
+            raise _RefusedError(403, "Access was not given", text)
         with closing(self._app.consents[self._platform]()) as consent:
             grant = self._exchange(consent, flow, state, code)
             authorized = self._permitted(
@@ -293,7 +293,11 @@ def _endpoint(pages: Environment, handle: Callable[[Request, Show], Response]) -
         except RequestError as error:
             return show(error.status_code, "The shop was not connected", str(error))
         except ProviderError as error:
-            return show(502, f"{error.provider.title()} did not play along", f"{error}. {NEW_LINK}")
+            return show(
+                502,
+                f"{error.provider.title()} did not complete the connection",
+                f"{error}. {NEW_LINK}",
+            )
         except ConfigError as error:
             return show(503, "This server is not set up for that", str(error))
         except StoreError:

@@ -94,7 +94,7 @@ Workers = Annotated[
     typer.Option(
         min=0,
         max=WORKERS_MAX,
-        help="Let so many worker processes do the work, on a Valkey of its own.",
+        help="Run this many worker processes, on a Valkey of their own.",
     ),
 ]
 Rehearsal = Annotated[
@@ -116,7 +116,7 @@ def demo(
     products: Products = 500,
     port: Port = None,
     seed: Annotated[
-        int, typer.Option(help="Which world to draw; the same seed, the same world.")
+        int, typer.Option(help="Seed of the simulated world; the same seed gives the same world.")
     ] = 1,
     policy: PolicyName = None,
     workers: Workers = 0,

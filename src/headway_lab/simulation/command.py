@@ -66,7 +66,7 @@ Watched = Annotated[
 ]
 WorkerCount = Annotated[
     int | None,
-    typer.Option(help="How many workers fetch, or pull, at once; by default enough."),
+    typer.Option(help="How many workers fetch or pull at once; by default as many as needed."),
 ]
 SellerCount = Annotated[
     int | None, typer.Option(help="How many sellers; default 1, or 20 in the account lane.")
@@ -114,7 +114,7 @@ def simulate(
     sellers: SellerCount = None,
     watch: Watched = False,
     database: Annotated[
-        str | None, typer.Option(help="A PostgreSQL to make a throw-away database on.")
+        str | None, typer.Option(help="A PostgreSQL server for a throw-away database.")
     ] = None,
     progress: Shown = "bar",
     server: Server = None,

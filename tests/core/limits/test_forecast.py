@@ -129,13 +129,10 @@ def test_the_mean_of_the_known_hours_goes_on_where_no_day_is_known() -> None:
 
 
 def test_a_forecast_is_written_in_one_line() -> None:
-    assert (
-        forecast_text(forecast_of([]), NOW)
-        == "enough for the next 24 h, if people go on as they do"
-    )
+    assert forecast_text(forecast_of([]), NOW) == "enough for the next 24 h at the present rate"
     late = forecast_of([Use(leaves_at=NOW + 6 * HOUR, amount=81)], demand=[6.0] * HOURS)
     assert forecast_text(late, NOW) == (
-        "spent at 15:30 UTC, room again at 18:30 UTC; 44 calls cannot be made"
+        "runs out at 15:30 UTC, available again at 18:30 UTC; 44 calls cannot be made"
     )
     never = forecast_of([Use(leaves_at=NOW + 25 * HOUR, amount=100)])
-    assert forecast_text(never, NOW) == "spent, no room within 24 h"
+    assert forecast_text(never, NOW) == "used up, none available within 24 h"

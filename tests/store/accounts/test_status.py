@@ -217,7 +217,7 @@ def test_a_dead_job_says_why_and_what_to_do(lane: Lane) -> None:
     status = look(lane)
     assert [job.id for job in status.dead] == [job.id]
     assert status.dead[0].reason == (
-        f"Dead after 5 failures in a row (malformed); mend that, then: headway revive {job.id}"
+        f"Dead after 5 failures in a row (malformed); fix that, then: headway revive {job.id}"
     )
     assert status.dead_count == 1
     assert status.accounts[[a.id for a in status.accounts].index(job.account.id)].dead == 1

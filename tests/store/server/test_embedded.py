@@ -194,7 +194,7 @@ def test_the_error_for_a_second_owner_names_who_holds_the_folder(folder: Path) -
     with embedded(folder), pytest.raises(ConfigError) as caught:
         embedded(folder).start()
     assert str(caught.value) == (
-        f"{folder} is in use by another headway (pid {os.getpid()});"
+        f"{folder} is in use by another Headway (pid {os.getpid()});"
         " stop it or set HEADWAY_DATA_DIR"
     )
 
@@ -366,7 +366,7 @@ def test_a_lost_password_is_explained_and_nothing_is_overwritten(folder: Path) -
     with pytest.raises(ConfigError, match=r"password is gone .* put it back"):
         embedded(folder).start()
     (folder / "password").write_text("wrong")
-    with pytest.raises(ConfigError, match=r"does not let us in: .*authentication failed"):
+    with pytest.raises(ConfigError, match=r"refuses the connection: .*authentication failed"):
         embedded(folder).start()
     kept.replace(folder / "password")
     with embedded(folder) as server:

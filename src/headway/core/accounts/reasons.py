@@ -199,7 +199,7 @@ def _running(position: JobPosition, now: datetime) -> JobAnswer:
 
 def _at_rest(position: JobPosition, now: datetime) -> JobAnswer:
     if position.status is JobStatus.DEAD:
-        count, again = position.retry_count, "mend that, then:"
+        count, again = position.retry_count, "fix that, then:"
         if position.revive_at is not None:
             until = format_time(position.revive_at, now)
             again = f"this may pass, and it is tried again at {until}, or at once with:"

@@ -134,12 +134,14 @@ def _until(room: float, rate: float, span: timedelta) -> timedelta:
 def forecast_text(forecast: Forecast, now: datetime) -> str:
     """Return a sentence for people: whether the quota is enough and, if not, from when to when."""
     if forecast.spent_at is None:
-        return "enough for the next 24 h, if people go on as they do"
+        return "enough for the next 24 h at the present rate"
     spent = (
-        "spent" if forecast.spent_at <= now else f"spent at {format_time(forecast.spent_at, now)}"
+        "used up"
+        if forecast.spent_at <= now
+        else f"runs out at {format_time(forecast.spent_at, now)}"
     )
-    room = "no room within 24 h"
+    room = "none available within 24 h"
     if forecast.room_at is not None:
-        room = f"room again at {format_time(forecast.room_at, now)}"
+        room = f"available again at {format_time(forecast.room_at, now)}"
     unmet = f"; {forecast.unmet:,.0f} calls cannot be made" if forecast.unmet >= CALL else ""
     return f"{spent}, {room}{unmet}"

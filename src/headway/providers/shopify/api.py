@@ -301,7 +301,7 @@ class ShopApi:
         }
         answer = self._request_token(base, form)
         if grant_error(answer) == GRANT_ENDED:
-            text = f"{self._domain} no longer lets us in; {CONNECT}"
+            text = f"{self._domain} no longer accepts the tokens; {CONNECT}"
             raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
         if grant_error(answer) in APP_ERRORS:
             text = "shopify refuses HEADWAY_SHOPIFY_CLIENT_ID or its secret; check both"

@@ -42,7 +42,7 @@ def explained(data_dir: Path) -> Iterator[None]:
     except psycopg.Error as error:
         message = str(error).strip().partition("\n")[0]
         raise ConfigError(
-            f"the embedded database in {data_dir} does not let us in: {message};"
+            f"the embedded database in {data_dir} refuses the connection: {message};"
             f" if {data_dir / 'password'} was changed, put the old one back"
         ) from error
 
@@ -62,7 +62,7 @@ def take_lock(data_dir: Path) -> int:
     holder = os.pread(lock, 20, 0).decode(errors="replace") or "unknown"
     os.close(lock)
     raise ConfigError(
-        f"{data_dir} is in use by another headway (pid {holder}); stop it or set HEADWAY_DATA_DIR"
+        f"{data_dir} is in use by another Headway (pid {holder}); stop it or set HEADWAY_DATA_DIR"
     )
 
 

@@ -7,7 +7,7 @@ function twoDigits(number) {
   return String(number).padStart(2, "0");
 }
 
-function colour(name) {
+function color(name) {
   const probe = document.getElementById("probe") || document.body.appendChild(Object.assign(document.createElement("i"), { id: "probe", hidden: true }));
   probe.style.color = `var(${name})`;
   return getComputedStyle(probe).color;
@@ -15,9 +15,9 @@ function colour(name) {
 
 function axisLook() {
   return {
-    stroke: colour("--quiet"),
+    stroke: color("--quiet"),
     font: "12px system-ui, sans-serif",
-    grid: { stroke: colour("--line"), width: 1 },
+    grid: { stroke: color("--line"), width: 1 },
     ticks: { show: false },
   };
 }
@@ -62,11 +62,11 @@ function countAxis(size = 44) {
 }
 
 function bars(fill, width = 60) {
-  return { fill: colour(fill), stroke: colour(fill), width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.7, width], radius: 0.15 }) };
+  return { fill: color(fill), stroke: color(fill), width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.7, width], radius: 0.15 }) };
 }
 
 function line(stroke, more = {}) {
-  return { points: { show: false }, spanGaps: true, width: 2, stroke: colour(stroke), ...more };
+  return { points: { show: false }, spanGaps: true, width: 2, stroke: color(stroke), ...more };
 }
 
 function fromZero(least, room = 1.1) {
@@ -113,7 +113,7 @@ const kinds = {
       axes: [timeAxis(), { ...axisLook(), size: 64 }, { ...axisLook(), scale: "stock", side: 1, size: 44, grid: { show: false }, incrs: WHOLE }],
       series: [
         {},
-        { ...line("--stale", { width: 1, fill: colour("--stale"), paths: steps() }), scale: "stock" },
+        { ...line("--stale", { width: 1, fill: color("--stale"), paths: steps() }), scale: "stock" },
         line("--quiet", { dash: [4, 4], paths: steps() }),
         line("--accent", { paths: steps() }),
       ],
@@ -125,7 +125,7 @@ const kinds = {
       ...plain(box, 184),
       scales: { x: { time: true }, y: { range: (_, min) => [min === null ? 0 : Math.max(0, Math.floor(min - 2)), 100] } },
       axes: [timeAxis(), { ...axisLook(), size: 48, values: (_, splits) => splits.map((share) => `${share} %`) }],
-      series: [{}, line("--accent", { fill: colour("--accent-soft") })],
+      series: [{}, line("--accent", { fill: color("--accent-soft") })],
     }),
   },
   oldest: {
@@ -134,7 +134,7 @@ const kinds = {
       ...plain(box, 184),
       scales: { x: { time: true }, y: fromZero(26) },
       axes: [timeAxis(), { ...axisLook(), size: 48, values: (_, splits) => splits.map((hours) => `${hours} h`) }],
-      series: [{}, line("--accent", { fill: colour("--accent-soft") }), line("--bad", { width: 1.5 })],
+      series: [{}, line("--accent", { fill: color("--accent-soft") }), line("--bad", { width: 1.5 })],
     }),
   },
   // A day behind and a day ahead; the hour that has begun shows both.
@@ -147,8 +147,8 @@ const kinds = {
       series: [{}, bars("--stale", 40), bars("--chart", 40), line("--bad", { width: 1.5 })],
       hooks: {
         draw: [(plot) => {
-          series.windows.forEach(([opens]) => upright(plot, opens, colour("--warn"), [3, 3]));
-          upright(plot, series.now, colour("--ink"), []);
+          series.windows.forEach(([opens]) => upright(plot, opens, color("--warn"), [3, 3]));
+          upright(plot, series.now, color("--ink"), []);
         }],
       },
     }),
@@ -171,7 +171,7 @@ const kinds = {
       axes: [timeAxis(), countAxis()],
       series: [
         {},
-        line("--accent", { fill: colour("--accent-soft") }),
+        line("--accent", { fill: color("--accent-soft") }),
         { ...bars("--stale", 24), scale: "hour" },
         line("--accent", { dash: [4, 4] }),
         line("--bad", { width: 1.5 }),

@@ -189,7 +189,7 @@ def test_it_says_in_one_sentence_why() -> None:
     why = POLICY.reason(row, NOW)
     assert re.fullmatch(
         r"3 changes in 41 days → 0\.0\d+ a day; \d+ % likely stale;"
-        r" worth [\d.]+ min, going price 1; next look 13:30",
+        r" worth [\d.]+ min, current price 1; next read 13:30",
         why,
     )
     assert "swept" in POLICY.reason(replace(row, swept_from=NOW), NOW)

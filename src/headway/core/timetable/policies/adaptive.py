@@ -158,8 +158,8 @@ class Adaptive:
         return (
             f"{counted} in {watched} → {_short(rate)} a day;"
             f" {stale * 100:.0f} % likely stale; worth {_short(value)} min,"
-            f" going price {_short(self.market.going_price)}{swept};"
-            f" next look {listing.next_sync_at:%H:%M}"
+            f" current price {_short(self.market.going_price)}{swept};"
+            f" next read {listing.next_sync_at:%H:%M}"
         )
 
     def _rate(self, evidence: Evidence, at: datetime) -> float:
