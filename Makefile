@@ -57,7 +57,7 @@ bench: .venv/.ok-bench  ## print benchmark ratios, measured in one run
 	@touch $@
 
 docs: .venv/.ok-docs  ## build the documentation as a site, which headway docs serves
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "built; look at it with: $(BIN)/headway docs"
 
 .venv/.ok-docs: .venv/.ok requirements-docs.lock

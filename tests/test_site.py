@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(find_spec("mkdocs") is None, reason="make docs i
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site; a link that leads nowhere, or a page outside the navigation, fails it."""
     folder = tmp_path_factory.mktemp("site")
-    command = (sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "-d", folder)
+    command = (sys.executable, "-m", "mkdocs", "build", "--strict", "-d", folder)
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
     return folder
