@@ -109,11 +109,10 @@ def test_a_wrong_method_is_told_all_right_ones(
         "/", "/changes", "/parts/", "/parts/A", "/freshness", "/login", "/live", "/runbook/held",
     ),
 )  # fmt: skip
-@pytest.mark.parametrize("query", ("&".join(f"f{n}=1" for n in range(60)), "seller=%00"))
-def test_a_page_with_a_query_that_makes_no_sense_is_refused_with_security_headers(
-    operator: ApiClient, address: str, query: str
+def test_a_page_with_many_query_fields_is_refused_with_security_headers(
+    operator: ApiClient, address: str
 ) -> None:
-    answer = operator.get(f"{address}?{query}")
+    answer = operator.get(f"{address}?{'&'.join(f'f{n}=1' for n in range(51))}")
     assert answer.status_code == 400, answer.text
     for name, value in HEADERS.items():
         assert answer.headers[name.decode()] == value.decode()

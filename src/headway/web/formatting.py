@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
+
+from markupsafe import Markup, escape
 
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.change_outcomes import ChangeOutcome
@@ -55,7 +58,7 @@ class ShownPart(Protocol):
     """Any row that is about one listing."""
 
     @property
-    def user_id(self) -> SellerId:
+    def seller(self) -> SellerId:
         """The seller."""
 
     @property
@@ -204,8 +207,8 @@ def part_url(listing: ShownPart) -> str:
     """Return the address of a listing's page."""
     # A browser takes these two for folders, however they are encoded.
     if listing.sku in {".", ".."}:
-        return f"/parts/?sku={listing.sku}&seller={path(listing.user_id)}"
-    return f"/parts/{path(listing.sku)}?seller={path(listing.user_id)}"
+        return f"/parts/?sku={listing.sku}&seller={path(listing.seller)}"
+    return f"/parts/{path(listing.sku)}?seller={path(listing.seller)}"
 
 
 def rehearsal_url(seller: str) -> str:
@@ -336,6 +339,12 @@ def epoch_ms(at: datetime | None) -> int | None:
     return None if at is None else int(at.timestamp() * 1000)
 
 
+def code(text: str) -> Markup:
+    """Return text with what is between backticks as code."""
+    escaped = str(escape(text))
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped))  # noqa: S704 - escaped above
+
+
 FILTERS = {
     "clock_time": clock_time,
     "ago": ago,
@@ -372,4 +381,5 @@ FILTERS = {
     "curve": curve,
     "forecast": forecast.forecast_text,
     "short_time": format_time,
+    "code": code,
 }

@@ -5,9 +5,10 @@ from typing import Any
 
 HEAD = """# The API
 
-Written by `headway api --reference`. The OpenAPI document with every field is
-[openapi.json](openapi.json); a server has it at `/openapi.json`, and `headway api --openapi` prints
-it. To call the API from your own program, see [Use the API](../how-to/use-the-api.md).
+Written by `headway api --reference`. Your server shows every field with an example at `/docs`, and
+has the OpenAPI document at `/openapi.json`: the same as [openapi.json](openapi.json), which
+`headway api --openapi` prints. To call the API from your own program, see
+[Use the API](../how-to/use-the-api.md).
 
 Send an API key as `Authorization: Bearer hw_...` (`headway key create NAME --role operator`).
 *Need* is the permission that a request needs: `read` and `write` concern sellers' data, and a

@@ -1,4 +1,4 @@
-"""Text that no request may hold: what the database cannot store, and addresses of too many fields.
+"""Text that no request of the API may hold: what the database cannot store.
 
 Found here, such a request is refused with the name of the field. Found later, it would look as if
 the server were at fault.
@@ -12,7 +12,6 @@ from fastapi import Request
 
 from headway.errors import InvalidError
 
-QUERY_FIELDS_MAX = 50
 # PostgreSQL stores neither this character nor half of a surrogate pair.
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 ESCAPE = b"\\u"
@@ -25,12 +24,6 @@ def require_readable_query(request: Request) -> None:
     for name, value in request.query_params.multi_items():
         if UNSTORABLE.search(name) or UNSTORABLE.search(value):
             raise InvalidError(f"{UNSTORABLE.sub('', name) or 'query'}: it {REASON}")
-
-
-def require_few_fields(query: bytes) -> None:
-    """Raise InvalidError for an address with too many fields."""
-    if query.count(b"&") >= QUERY_FIELDS_MAX:
-        raise InvalidError(f"the address may have {QUERY_FIELDS_MAX} fields (name=value)")
 
 
 def require_readable_body(body: bytes) -> None:

@@ -72,6 +72,7 @@ SECTIONS = {
         ),
         Section(name="part", title="Part"),
         Section(name="rehearsal", title="Rehearsal"),
+        Section(name="api", title="API reference"),
     )
 }
 MENU = [section for section in SECTIONS.values() if section.path]

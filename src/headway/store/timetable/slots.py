@@ -162,7 +162,7 @@ class MovedSlot:
     is_parked: bool
     """True if the part is parked, so that it is not read until somebody revives it."""
     note: str = ""
-    """Why the slot has no effect for now; empty if it has."""
+    """Why it has no effect for now; empty if it has. Example: `the policy takes no slots`"""
 
 
 class Timetable(Queries):
