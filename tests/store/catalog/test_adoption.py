@@ -20,6 +20,7 @@ from headway.clock import SystemClock
 from headway.errors import ConfigError, ConflictError
 from headway.store import migrate
 from headway.store.catalog.adoption import adopt, find_plan
+from headway.store.monitoring.law_checks import LawChecks
 from headway.store.pool import open_pool
 from headway.store.server.embedded import EmbeddedServer
 from headway_lab.virtual_clock import VirtualClock
@@ -101,6 +102,7 @@ def test_a_documents_database_is_described_and_taken_over_with_nothing_lost(
     if "sync_status" in shop.columns:
         assert rows(empty, STATUS) == []
         assert rows(empty, SYNCING) == [(0,)]
+    assert LawChecks(empty).blamed().count == 0, "each counted failure has an event"
     states = {(status, active): count for status, active, count in rows(empty, STATES)}
     assert sum(states.values()) == ROWS, "nobody holds a lease"
     assert (states["failed", True], states["parked", False]) == (40, 10)

@@ -123,6 +123,16 @@ INSERT INTO profiles (user_id, listing_count, created_at, updated_at)
 SELECT user_id, count(*) FILTER (WHERE is_active), %(now)s, %(now)s
 FROM product_sync_schedule GROUP BY user_id
 """
+# Each counted failure has an event that says where it comes from.
+FAILURES = """
+INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type, new_value, error_message,
+  error_code, created_at)
+SELECT user_id, sku, greatest(last_sync_at, last_successful_sync, created_at), 'sync_failed',
+  jsonb_build_object('failures', consecutive_failures),
+  'taken over with ' || consecutive_failures || ' failures: ' || coalesce(last_error, 'no reason'),
+  'TAKEN_OVER', %(now)s
+FROM product_sync_schedule WHERE consecutive_failures > 0
+"""
 PLACED = "INSERT INTO timetable (policy, adopted_at) VALUES (%s, %s)"
 RECORD = "INSERT INTO adoption (document, adopted_at, report) VALUES (%s, %s, %s)"
 
@@ -327,6 +337,7 @@ def _add_column(conn: Conn, table: str, column: str, new_name: str, type_: str) 
 def _record(conn: Conn, plan: AdoptionPlan, rows: Mapping[str, int], clock: Clock) -> None:
     now = clock.now()
     conn.execute(COUNT_SELLERS, {"now": now})
+    conn.execute(FAILURES, {"now": now})
     if plan.policy is not None:
         conn.execute(PLACED, (plan.policy, now))
     conn.execute(RECORD, (plan.document.value, now, Jsonb({**asdict(plan), "copied": dict(rows)})))

@@ -29,6 +29,7 @@ EVIDENCE = (
     "unusable line:%",
     "every call with this SKU fails:%",
     "not in the supplier's reply%",
+    "taken over with %",  # counted by the program that had the database before
 )
 
 # L3: older than the policy allows, less the time during which the supplier gave no answer or it was
