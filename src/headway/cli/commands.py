@@ -50,7 +50,11 @@ PANELS = {
         "rollback": ("headway.cli.held_changes", "Give parts the price they had at another time."),
         "revive": (
             "headway.cli.held_changes",
-            "Restart parked parts, on sale again, or dead jobs.",
+            "Restart parked or removed parts, on sale again, or dead jobs.",
+        ),
+        "remove": (
+            "headway.cli.held_changes",
+            "Remove parts that you no longer want, or mistyped.",
         ),
         "removals": (
             "headway.cli.removals",

@@ -1,4 +1,4 @@
-"""`headway hold`, `approve`, `reject`, `rollback` and `revive`: what a person decides.
+"""`headway hold`, `approve`, `reject`, `rollback`, `revive`, `remove`: what a person decides.
 
 A part that was named but left as it was makes the exit code 1, and the answer says why.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -61,6 +61,10 @@ def register(app: typer.Typer) -> None:
         "revive",
         epilog=_examples('revive "WF330523=7A"', "revive --all", "revive acme/etsy/orders"),
     )(revive)
+    app.command(
+        "remove",
+        epilog=_examples('remove "WF330523=7A" --seller acme', 'remove "wf33=7a" --shop keep'),
+    )(remove)
 
 
 def _examples(*lines: str) -> str:
@@ -227,7 +231,7 @@ def revive(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Restart parked parts, on sale again, or dead jobs.
+    """Restart parked or removed parts, on sale again, or dead jobs.
 
     Parts are read in the next call to the supplier. A job is named by its id or
     seller/platform/kind, and is due at once.
@@ -242,6 +246,31 @@ def revive(
             return
         body = changes.Revival(skus=_skus(skus), all=all_, seller=seller_id(seller))
         _report(client.call(changes.revive, body).listings, as_json=as_json)
+
+
+def remove(
+    skus: Annotated[list[str], typer.Argument(help="Part numbers, as they are listed.")],
+    *,
+    shop: Annotated[
+        Literal["draft", "keep"],
+        typer.Option(help="Take the products off sale, or leave them as they are."),
+    ] = "draft",
+    seller: Seller = None,
+    reason: Reason = "",
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove parts that you no longer want, or mistyped.
+
+    They are neither read nor written any more. Their history stays, and revive brings them back.
+    """
+    from headway.operations import part_removal
+
+    with open_client(server) as client:
+        body = part_removal.RemovalOfParts(
+            skus=list(map(Sku, skus)), in_shop=shop, seller=seller_id(seller), reason=reason
+        )
+        _report(client.call(part_removal.remove, body).listings, as_json=as_json)
 
 
 def _revive_jobs(client: Client, names: Sequence[str], *, as_json: bool) -> None:

@@ -17,6 +17,7 @@ class ListingState(StrEnum):
     PARKED = "parked"
     BLOCKED = "blocked"
     INACTIVE = "inactive"
+    REMOVED = "removed"
     READING = "reading"
     SILENT = "silent"
     BACKOFF = "backoff"
@@ -46,6 +47,7 @@ class ListingPosition:
     next_sync_at: datetime
     sync_status: str = "pending"
     is_active: bool = True
+    removed_at: datetime | None = None
     lease_owner: str | None = None
     lease_until: datetime | None = None
     last_sync_at: datetime | None = None

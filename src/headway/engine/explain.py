@@ -133,6 +133,14 @@ def _is_blocked(position: ListingPosition) -> bool:
 
 
 def _stopped(position: ListingPosition, now: datetime) -> Explanation:
+    if position.removed_at is not None:
+        return Explanation(
+            state=ListingState.REMOVED,
+            sentence=(
+                f"Removed {format_time(position.removed_at, now)}: it is neither read nor written."
+                " headway revive brings it back."
+            ),
+        )
     if _is_blocked(position):
         return Explanation(
             state=ListingState.BLOCKED,

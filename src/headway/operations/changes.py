@@ -248,7 +248,7 @@ def rollback(caller: Caller, body: Rollback) -> Rulings:
     "POST", "/api/sync/revive", need=Need.WRITE, tag=TAG, errors=ERRORS, name="revive_products"
 )
 def revive(caller: Caller, body: Revival) -> Rulings:
-    """Restart parked parts; they are in the next call. Jobs are revived at /api/jobs."""
+    """Restart parked or removed parts; they are in the next call. Jobs are revived at /api/jobs."""
     review, now = Review(caller.own.pool), caller.now
     if body.skus is None:
         return ruled(review.revive_all(caller.known(body.seller), now=now))

@@ -14,6 +14,7 @@ from headway.operations import (
     limits,
     listings,
     notify,
+    part_removal,
     pauses,
     people,
     probe,
@@ -32,8 +33,8 @@ from headway.operations import (
 from headway.operations.operation import ApiOperation
 
 NOUNS = (
-    deployment, listings, imports, history, changes, pauses, publishing, accounts, jobs,
-    removals, shops, rehearsals, shop_links, terms, suppliers, probe, recordings, providers,
+    deployment, listings, imports, history, changes, part_removal, pauses, publishing, accounts,
+    jobs, removals, shops, rehearsals, shop_links, terms, suppliers, probe, recordings, providers,
     alerts, limits, shared_permits, laws, notify, runs, people,
 )  # fmt: skip
 OPERATIONS: tuple[ApiOperation[Any, Any, Any], ...] = tuple(

@@ -26,10 +26,12 @@ WAYS = {
 
 ENTER = """
 INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at, last_successful_sync,
-  consecutive_failures, is_active, sync_status, lease_owner, lease_until, is_paused)
+  consecutive_failures, is_active, sync_status, lease_owner, lease_until, is_paused,
+  removed_at)
 VALUES (%(user_id)s, %(sku)s, 3, %(now)s, %(read_at)s, %(failures)s, %(is_active)s, %(status)s,
-  %(owner)s, %(lease_until)s, %(is_paused)s)
+  %(owner)s, %(lease_until)s, %(is_paused)s, %(removed_at)s)
 """
+STOPPED = {ProductState.PARKED, ProductState.REMOVED, ProductState.INACTIVE}
 NAME = "INSERT INTO product (user_id, sku, shop_sku, title) VALUES (%s, %s, %s, %s)"
 TRUTH = """
 SELECT row.user_id, row.sku FROM product_sync_schedule AS row LEFT JOIN product USING (user_id, sku)
@@ -63,7 +65,8 @@ def enter(pool: ConnectionPool, row: dict[str, Any]) -> None:
         "failures": 2
         if state in {ProductState.FAILING, ProductState.PARKED, ProductState.PAUSED}
         else 0,
-        "is_active": state not in {ProductState.PARKED, ProductState.INACTIVE},
+        "is_active": state not in STOPPED,
+        "removed_at": NOW if state is ProductState.REMOVED else None,
         "status": {ProductState.PARKED: "parked", ProductState.READING: "syncing"}.get(
             state, "success"
         ),

@@ -17,6 +17,7 @@ from headway.core.catalog.listings import Reply, SellerId, Sku
 from headway.core.timetable.policies.rolling import Rolling
 from headway.errors import ConflictError, InvalidError
 from headway.store.catalog.listings import Listings
+from headway.store.catalog.part_removal import PartRemoval
 from headway.store.catalog.products import Products
 from headway.store.catalog.publishing import PARTS_MAX, Publishing
 from headway.store.timetable.schedule import Schedule
@@ -284,6 +285,22 @@ def test_a_part_is_refused_under_another_spelling(request_: Request, ask: Ask) -
         "WF330051=K33": "requested",
     }
     assert statuses(request_("a")) == {"a": "requested"}
+
+
+def test_a_removed_part_is_refused_and_its_other_spelling_is_free(
+    request_: Request, pool: ConnectionPool, clock: VirtualClock
+) -> None:
+    request_("wf1=k3")
+    PartRemoval(pool).remove(SellerId("acme"), [Sku("wf1=k3")], in_shop="keep", now=clock.now())
+    (part,) = request_("wf1=k3")
+    assert (part.status, part.reason) == (
+        "refused",
+        "it was removed; bring it back first: headway revive",
+    )
+    assert statuses(request_("WF1=K3")) == {"WF1=K3": "requested"}
+    row = ImportRow(line=2, sku=Sku("wf1=k3"), seller=SellerId("acme"))
+    imported = Products(pool).take_in([row], form="same", policy=Rolling(), now=clock.now())
+    assert [refused.line for refused in imported.refused] == [2]
 
 
 def test_spellings_of_one_part_that_come_at_once_are_one_part(

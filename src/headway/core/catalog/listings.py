@@ -52,6 +52,7 @@ class ProductState(StrEnum):
     """State of a listing at its supplier; the first that applies."""
 
     PARKED = "parked"
+    REMOVED = "removed"
     INACTIVE = "inactive"
     PAUSED = "paused"
     READING = "reading"

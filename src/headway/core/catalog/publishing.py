@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from headway.core.catalog.intake import ImportedPart, ShopSkuForm, part_key, shop_sku
@@ -60,6 +61,15 @@ def refuse_respelled(
             part = replace(part, status=REFUSED, reason=reason)  # noqa: PLW2901 - as it is judged
         judged.append(part)
     return judged
+
+
+def refuse_removed(parts: Sequence[ImportedPart], removed: AbstractSet[Sku]) -> list[ImportedPart]:
+    """Refuse requests for parts that a person removed."""
+    reason = "it was removed; bring it back first: headway revive"
+    return [
+        replace(part, status=REFUSED, reason=reason) if part.sku in removed else part
+        for part in parts
+    ]
 
 
 def refuse_taken(

@@ -24,7 +24,9 @@ PART_KEY = r"upper(regexp_replace(sku, '\s', '', 'g'))"
 # Read after the lock was taken, so that nobody adds another spelling meanwhile.
 KNOWN_PARTS = """
 SELECT user_id, sku FROM product WHERE {of}
-UNION SELECT user_id, sku FROM product_sync_schedule WHERE {of}
+  AND NOT EXISTS (SELECT FROM product_sync_schedule AS row WHERE row.user_id = product.user_id
+    AND row.sku = product.sku AND row.removed_at IS NOT NULL)
+UNION SELECT user_id, sku FROM product_sync_schedule WHERE {of} AND removed_at IS NULL
 UNION SELECT user_id, sku FROM product_staging WHERE {of}"""
 
 STAGE = """

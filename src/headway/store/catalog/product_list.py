@@ -82,7 +82,8 @@ class ProductPage:
     currency: str = ""
 
 
-STATE = """CASE WHEN row.sync_status = 'parked' THEN 'parked' WHEN NOT row.is_active THEN 'inactive'
+STATE = """CASE WHEN row.sync_status = 'parked' THEN 'parked'
+  WHEN row.removed_at IS NOT NULL THEN 'removed' WHEN NOT row.is_active THEN 'inactive'
   WHEN row.is_paused THEN 'paused' WHEN row.sync_status = 'syncing' THEN 'reading'
   WHEN row.consecutive_failures > 0 THEN 'failing'
   WHEN row.last_successful_sync IS NULL THEN 'unread'
@@ -173,7 +174,7 @@ class ProductSort:
 GOING = "row.is_active AND NOT row.is_paused"
 PLAIN = f"{GOING} AND row.sync_status <> 'syncing' AND row.consecutive_failures = 0"
 FAILING = f"{GOING} AND row.consecutive_failures > 0 AND row.sync_status <> 'syncing'"
-OFF = "NOT row.is_active AND row.sync_status <> 'parked'"
+STOPPED = "NOT row.is_active AND row.sync_status <> 'parked'"
 TIMED: Mapping[str, Any] = {
     "by": ("last_successful_sync", "user_id", "sku"),
     "kinds": (datetime, str, str),
@@ -184,7 +185,12 @@ OF_SKU = ProductSort(name="sku", where="row.sku = %(sku)s")
 # is behind a reader of the one, and before a reader of the other.
 ORDERS = {
     ProductState.PARKED: ProductSort(name="parked", where="row.sync_status = 'parked'"),
-    ProductState.INACTIVE: ProductSort(name="inactive", where=OFF),
+    ProductState.REMOVED: ProductSort(
+        name="removed", where=f"{STOPPED} AND row.removed_at IS NOT NULL"
+    ),
+    ProductState.INACTIVE: ProductSort(
+        name="inactive", where=f"{STOPPED} AND row.removed_at IS NULL"
+    ),
     ProductState.PAUSED: ProductSort(name="paused", where="row.is_active AND row.is_paused"),
     ProductState.READING: ProductSort(
         name="reading", where=f"{GOING} AND row.sync_status = 'syncing'"

@@ -67,6 +67,10 @@ REFUSALS = (
     AND {PART_KEY.replace("sku", "known.sku")} = {PART_KEY.replace("sku", "arriving.sku")}
   GROUP BY line, arriving.sku HAVING NOT bool_or(known.sku = arriving.sku)""",
     """
+  SELECT line, 'sku: the part was removed; bring it back first: headway revive' AS reason
+  FROM arriving JOIN product_sync_schedule AS row USING (user_id, sku)
+  WHERE row.removed_at IS NOT NULL""",
+    """
   SELECT line, 'shop_sku: in the shop the part is ' || product.shop_sku
     || ', which an import does not change' AS reason
   FROM arriving JOIN product USING (user_id, sku) WHERE product.shop_sku <> arriving.shop_sku""",

@@ -15,6 +15,7 @@ from headway.core.catalog.publishing import (
     NAMED_MAX,
     REFUSED,
     PartStanding,
+    refuse_removed,
     refuse_respelled,
     refuse_taken,
 )
@@ -55,6 +56,10 @@ FROM unnest(%(skus)s::text[]) AS requested(sku)
 JOIN ({KNOWN_PARTS.format(of="user_id = %(seller)s")}) AS known
   ON {PART_KEY.replace("sku", "known.sku")} = {PART_KEY.replace("sku", "requested.sku")}
 GROUP BY requested.sku HAVING NOT bool_or(known.sku = requested.sku)
+"""
+REMOVED = """
+SELECT sku FROM product_sync_schedule
+WHERE user_id = %(seller)s AND sku = ANY(%(skus)s) AND removed_at IS NOT NULL
 """
 OWNERS = """
 SELECT shop_sku, sku FROM product
@@ -250,6 +255,8 @@ def _judge(
     values = _columns(user_id, [part for part in known.values() if part.status == "requested"])
     owners = connection.execute(OWNERS, values).fetchall()
     parts = refuse_respelled([known[sku] for sku in skus], dict(spelled))
+    removed = {sku for (sku,) in connection.execute(REMOVED, {"seller": user_id, "skus": skus})}
+    parts = refuse_removed(parts, removed)
     return refuse_taken(parts, owners)
 
 

@@ -135,9 +135,10 @@ REVIVE = f"""
 WITH revived AS (
   UPDATE product_sync_schedule AS row SET is_active = true, sync_status = 'pending',
     consecutive_failures = 0, missing_count = 0, suspicion = 0, last_error = NULL,
-    priority = 'manual', next_sync_at = %(now)s, updated_at = %(now)s
+    removed_at = NULL, priority = 'manual', next_sync_at = %(now)s, updated_at = %(now)s
   FROM {REQUESTED}
-  WHERE row.user_id = requested.user_id AND row.sku = requested.sku AND row.sync_status = 'parked'
+  WHERE row.user_id = requested.user_id AND row.sku = requested.sku
+    AND (row.sync_status = 'parked' OR row.removed_at IS NOT NULL)
   RETURNING row.user_id, row.sku
 ), offer AS (
   SELECT user_id, sku, state.desired AS old_value,

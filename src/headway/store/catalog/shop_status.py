@@ -105,7 +105,7 @@ WITH recent AS (
     event_type IN ('first_observed', 'price_changed', 'quantity_changed', 'cost_changed',
                    'not_listed') AS is_observed,
     event_type IN ('change_approved', 'change_rejected', 'rolled_back', 'listing_revived',
-                   'drift_found', 'product_deactivated') AS is_decided
+                   'listing_removed', 'drift_found', 'product_deactivated') AS is_decided
   FROM (SELECT * FROM sync_audit_log
         WHERE sync_timestamp > %(day_ago)s AND sync_timestamp <= %(now)s {of_seller}
         ORDER BY sync_timestamp DESC LIMIT %(events)s) AS events

@@ -45,6 +45,7 @@ BRANCHES = "\n  UNION ALL".join(
 )
 POSITIONS = f"""
 SELECT me.id::text, me.user_id, me.sku, me.priority, me.next_sync_at, me.sync_status, me.is_active,
+  me.removed_at,
   me.lease_owner, me.lease_until, me.last_sync_at, me.last_successful_sync,
   me.consecutive_failures, me.suspicion, me.last_error, ahead.skus AS ahead_count,
   ahead.rows > {AHEAD_MAX} AS has_more, state.held_reason, state.push_at,
