@@ -119,6 +119,7 @@ ONLY_HERE = {
     "headway db upgrade": "the server refuses to start without it",
     "headway db downgrade": "the server must be stopped",
     "headway db status": "reads the schema of a database that may be too old for the server",
+    "headway db tables": "describes the schema of the database here",
     "headway vault rotate": "needs the encryption keys, which the API never uses for this",
     "headway vault status": "needs the encryption keys",
     "headway adopt": "a server does not start before it",

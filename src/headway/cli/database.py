@@ -26,6 +26,7 @@ def register(app: typer.Typer) -> None:
     )
     group.command("downgrade", epilog=_examples("downgrade --to 0"))(downgrade)
     group.command("status", epilog=_examples("status", "status --json"))(status)
+    group.command("tables", epilog=_examples("tables", "tables --json"))(tables)
     app.add_typer(group, name="db")
 
 
@@ -165,6 +166,21 @@ def status(*, as_json: AsJson = False) -> None:
                 ("missing", advice),
             ]
         )
+
+
+def tables(*, as_json: AsJson = False) -> None:
+    """Print the page of tables: what each column means, from the comments in the database."""
+    from headway import config
+    from headway.cli.database_tables import tables_page
+    from headway.cli.session import open_session
+    from headway.store.schema import described_columns
+
+    with open_session(config.load()) as session:
+        columns = described_columns(session.app.pool)
+    if as_json:
+        emit(columns)
+    else:
+        print(tables_page(columns), end="")
 
 
 def _confirm(place: str, version: int, to: int, *, is_sure: bool) -> None:
