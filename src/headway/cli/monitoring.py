@@ -183,7 +183,7 @@ def audit(
                 kind=kind,
             )
         )
-        with _whole(out) as file:
+        with whole_file(out) as file:
             for piece in exported(iter(events), form.value):
                 file.write(piece)
     if out is not None and as_json:
@@ -206,7 +206,7 @@ class _Counted:
 
 
 @contextmanager
-def _whole(path: Path | None) -> Iterator[TextIO]:
+def whole_file(path: Path | None, option: str = "--out") -> Iterator[TextIO]:
     """Open a file that takes its name when all is written; without a path, stdout."""
     if path is None:
         yield sys.stdout
@@ -214,13 +214,13 @@ def _whole(path: Path | None) -> Iterator[TextIO]:
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
-        raise InvalidError(f"--out: cannot write {path}: {error.strerror}") from None
+        raise InvalidError(f"{option}: cannot write {path}: {error.strerror}") from None
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             yield file
         Path(name).replace(path)
     except OSError as error:
-        raise InvalidError(f"--out: cannot write {path}: {error.strerror}") from None
+        raise InvalidError(f"{option}: cannot write {path}: {error.strerror}") from None
     finally:
         with suppress(FileNotFoundError):
             Path(name).unlink()

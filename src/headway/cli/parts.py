@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from headway.core.catalog.channels import visibility_change
 from headway.core.catalog.listings import ProductState, Sku, own_values
 from headway.core.catalog.price_history import OBSERVATIONS, SHOWN, price_points
 from headway.core.reasons import format_time
+from headway.errors import InvalidError, NotFoundError
 from headway.web.formatting import money, result
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ HISTORY_EXAMPLES = """Examples:
 headway history "WF330523=7A"
 
 headway history "AN 960/10L" --seller acme --kind price_changed --limit 200
+
+headway history --export shop.csv --seller acme
 """
 LIMIT = 50
 CHART_COLUMNS = 48
@@ -81,8 +85,14 @@ def parts(
 
 
 def history(
-    sku: Annotated[str, typer.Argument(help="The supplier's part number.")],
+    sku: Annotated[
+        str | None, typer.Argument(help="The supplier's part number; all parts with --export.")
+    ] = None,
     *,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="File to write for headway simulate --changes, instead of a report."),
+    ] = None,
     seller: Seller = None,
     kind: Annotated[
         list[str] | None, typer.Option(help="Only events of this kind; may be repeated.")
@@ -95,7 +105,15 @@ def history(
 
     The newest event comes first; each write to a shop is one. Price and stock are drawn from the
     last changes, for each seller. At the end are the supplier's calls that carried the part.
+
+    With --export it writes what the supplier quoted over time, for one part or all, so that your
+    shop's past can be simulated under another policy.
     """
+    if export is not None:
+        _export(sku, seller_id(seller), export, server, as_json=as_json)
+        return
+    if sku is None:
+        raise InvalidError("name a part, or a file with --export")
     from headway.operations import history as event_history
     from headway.operations import listings
     from headway.store.catalog.history import LIMIT_MAX
@@ -127,6 +145,38 @@ def history(
         for name, points in prices.items():
             _print_series(name, points, client.now)
         _print_calls(calls, client.now)
+
+
+def _export(
+    sku: str | None, seller: SellerId | None, out: Path, server: str | None, *, as_json: bool
+) -> None:
+    """Write the supplier's quotes over time; the file appears only when it is complete."""
+    import csv
+
+    from headway.cli.monitoring import whole_file
+    from headway.core.catalog.replay import HEADER, KINDS, ReplayEvent, replay_rows
+    from headway.operations import history as event_history
+
+    part = None if sku is None else Sku(sku)
+    with open_client(server) as client:
+        events = client.call(event_history.audit, sku=part, seller=seller, kind=list(KINDS))
+        rows = list(
+            replay_rows(
+                ReplayEvent(at=event.at, sku=event.sku, kind=event.kind, new=event.new)
+                for event in events
+                if event.sku is not None
+            )
+        )
+    if not rows:
+        raise NotFoundError("no price was read yet, so there is nothing to export")
+    with whole_file(out, "--export") as file:
+        csv.writer(file, lineterminator="\n").writerows([HEADER, *rows])
+    parts_count = len({row[1] for row in rows})
+    if as_json:
+        emit({"file": str(out), "parts": parts_count, "changes": len(rows) - parts_count})
+    else:
+        say(f"{parts_count:,} parts and {len(rows) - parts_count:,} changes in {out}")
+        say(f"replay them: headway simulate --changes {out} --policy rolling")
 
 
 def _events(
