@@ -77,6 +77,7 @@ lock: .venv/.ok  ## regenerate all requirements*.lock files (needs network)
 	@$(BIN)/uv export -q --no-emit-project --no-header --only-group bench --format requirements.txt -o requirements-bench.lock
 	@$(BIN)/uv export -q --no-emit-project --no-header --only-group browser --format requirements.txt -o requirements-browser.lock
 	@$(BIN)/uv export -q --no-emit-project --no-header --only-group docs --format requirements.txt -o requirements-docs.lock
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate tests/clients/requirements.in -o requirements-clients.lock
 
 clean:  ## remove .venv, caches and build products
 	rm -rf .venv src/headway/web/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist uv.lock

@@ -6,11 +6,12 @@ The tests themselves never install anything.
 import sys
 
 from tests.browser import chromium
+from tests.clients import generators
 from tests.machine import Machine
 from tests.monitoring import prometheus
 from tests.pooler import pgbouncer
 
-FINDERS = (chromium, pgbouncer, prometheus)
+FINDERS = (chromium, generators, pgbouncer, prometheus)
 
 
 def main(machine: Machine) -> int:

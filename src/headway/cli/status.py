@@ -61,6 +61,7 @@ WHY = {
     Why.SEATS: "every seat is due by then",
     Why.SLACK: "the first part due has waited long enough by then",
     Why.NOW: "nothing holds it back",
+    Why.WORTH: "no part is worth a call before then",
 }
 
 
