@@ -77,19 +77,21 @@ class Checks:
             sku for (sku,) in self.world.ask("SELECT sku FROM product_sync_schedule ORDER BY 1")
         ]
 
-    def decided(self, shown: HeldChange | None, rulings: Iterable[Any]) -> None:
-        """Remember what a person let pass; it must be the price that was shown."""
+    def was_shown(self, shown: HeldChange, rulings: Iterable[Any]) -> None:
+        """Check that a decision was about the price that the person was shown."""
         for ruling in rulings:
-            if not ruling.is_done:
-                continue
             price = (ruling.new or {}).get("price")
-            if shown is not None and shown.can_approve and price is not None:
-                self._require(
-                    Decimal(price) == shown.price_new, f"{price} was decided, not {shown.price_new}"
-                )
-            if price is not None:
+            if ruling.is_done and shown.can_approve and price is not None:
+                is_shown = Decimal(price) == shown.price_new
+                self._require(is_shown, f"{price} was decided, {shown.price_new} was shown")
+
+    def let_pass(self, rulings: Iterable[Any], *, lifts_guard: bool = False) -> None:
+        """Remember the prices that a person let pass."""
+        for ruling in rulings:
+            price = (ruling.new or {}).get("price")
+            if ruling.is_done and price is not None:
                 self.approved.setdefault(ruling.sku, set()).add(Decimal(price))
-        if shown is None and rulings:
+        if lifts_guard:
             self.lifted_until = self.world.clock.now() + DAY
 
     # -- after every event -------------------------------------------------------------------

@@ -153,7 +153,7 @@ class OperatorWorld(Statements):
         )
         self.fetch, self.push = self.app.fetch("f"), self.app.push("p")
         self.tick = self.app.tick()
-        self.checks = Checks(self)
+        self.checks, self.is_in_call = Checks(self), False
         self._enter(draw)
 
     # -- the beginning -----------------------------------------------------------------------
@@ -201,8 +201,13 @@ class OperatorWorld(Statements):
                 deed(draw)
             self.checks.check()
 
+        def meanwhile() -> None:
+            self.is_in_call = True
+            happen()
+            self.is_in_call = False
+
         if action.is_during_call:
-            self.gates[draw.choice(("supplier", "shop"))].meanwhile.append(happen)
+            self.gates[draw.choice(("supplier", "shop"))].meanwhile.append(meanwhile)
         else:
             happen()
 
@@ -296,17 +301,23 @@ class OperatorWorld(Statements):
         chosen = chosen or (draw.choice(shown) if shown else None)
         if chosen is None:
             return
+        if chosen.sku in self.catalog.parts and not self.is_in_call and draw.random() < 0.3:
+            # The supplier quotes something else while the person thinks.
+            self._price(draw, chosen.sku, draw.choice(FACTORS))
+            self.round()
         rulings = operation(
             self._caller, body(skus=[chosen.sku], versions={chosen.sku: chosen.version})
         )
-        self.checks.decided(chosen, rulings.listings)
+        self.checks.was_shown(chosen, rulings.listings)
+        if operation is changes.approve:
+            self.checks.let_pass(rulings.listings)
 
     def _approve_all(self, draw: Rng) -> None:
         shown = changes.approve(self._caller, changes.Approval(all=True, reason="x", dry_run=True))
         if draw.random() < 0.3:
             self.catalog.parts and self._requote(draw)
         body = changes.Approval(all=True, reason="price list", version=shown.version)
-        self.checks.decided(None, changes.approve(self._caller, body).listings)
+        self.checks.let_pass(changes.approve(self._caller, body).listings, lifts_guard=True)
 
     def _roll_back(self, draw: Rng) -> None:
         to = self.clock.now() - timedelta(hours=draw.choice((0, 1, 5, 30)))
@@ -315,7 +326,7 @@ class OperatorWorld(Statements):
             body = changes.Rollback(skus=[sku], to=to)
         else:
             body = changes.Rollback(since=to, to=to, seller=SELLER)
-        self.checks.decided(None, changes.rollback(self._caller, body).listings)
+        self.checks.let_pass(changes.rollback(self._caller, body).listings)
 
     def _pause(self, draw: Rng) -> None:
         kind = draw.choice((PauseKind.ALL, PauseKind.SELLER, PauseKind.LISTING))
