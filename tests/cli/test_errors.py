@@ -96,7 +96,7 @@ def test_a_database_without_tables_names_the_command_to_run(
 
 @pytest.mark.parametrize("folder", ("/dev/null/data", "/proc/data"))
 def test_a_folder_that_cannot_be_written_is_named(headway_in_process: Headway, folder: str) -> None:
-    message = headway_in_process("status", HEADWAY_DATA_DIR=folder).error(2)
+    message = headway_in_process("db", "upgrade", HEADWAY_DATA_DIR=folder).error(2)
     assert folder in message
     assert "set HEADWAY_DATA_DIR to a folder you may write to" in message
 
@@ -108,9 +108,12 @@ def test_a_folder_in_use_by_another_headway_is_reported(
     handle = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        message = headway_in_process("status", HEADWAY_DATA_DIR=str(data_dir)).error(2)
+        result = headway_in_process("status", HEADWAY_DATA_DIR=str(data_dir))
     finally:
         os.close(handle)
+    waits, message = result.err.splitlines()
+    assert result.code == 2
+    assert waits.endswith(f"that is starting or ending in {data_dir}")
     assert f"{data_dir} is in use by another Headway" in message
     assert "stop it or set HEADWAY_DATA_DIR" in message
     assert [path.name for path in data_dir.iterdir()] == ["lock"]
@@ -226,7 +229,7 @@ def test_ctrl_c_ends_a_command_quietly_and_leaves_nothing_running(data_dir: Path
 
 
 def test_a_command_stops_the_server_it_started(headway: Headway, data_dir: Path) -> None:
-    assert headway("db", "status", HEADWAY_DATA_DIR=str(data_dir)).code == 0
+    assert headway("db", "upgrade", HEADWAY_DATA_DIR=str(data_dir)).code == 0
     assert (data_dir / "pg").is_dir()
     assert processes_of(data_dir) == []
 
@@ -244,7 +247,7 @@ def test_concurrent_commands_on_the_embedded_database_all_succeed(data_dir: Path
     program = Path(sys.executable).with_name("headway")
     environment = {**os.environ, "HEADWAY_DATA_DIR": str(data_dir)}
     processes = [
-        subprocess.Popen([program, "db", "status"], env=environment, stdout=subprocess.DEVNULL)
+        subprocess.Popen([program, "db", "upgrade"], env=environment, stdout=subprocess.DEVNULL)
         for _ in range(3)
     ]
     assert [process.wait() for process in processes] == [0, 0, 0]

@@ -128,7 +128,7 @@ def downgrade(
     from headway.cli.session import REAL_TIME, open_session
     from headway.store import migrate
 
-    with open_session(config.load(), check_schema=False) as session:
+    with open_session(config.load(), check_schema=False, creates=False) as session:
         version = migrate.current(session.app.pool)
         if version > to:
             if not anyway:
@@ -144,7 +144,7 @@ def status(*, as_json: AsJson = False) -> None:
     from headway.cli.session import open_session
     from headway.store import migrate
 
-    with open_session(config.load(), check_schema=False) as session:
+    with open_session(config.load(), check_schema=False, creates=False) as session:
         version, missing = migrate.current(session.app.pool), migrate.pending(session.app.pool)
         newest = version + len(missing)
         if as_json:

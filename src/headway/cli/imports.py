@@ -86,7 +86,7 @@ def import_file(
     from headway.operations import imports
 
     body = imports.ImportBody(seller=None if seller is None else seller_of(seller), dry_run=dry_run)
-    with _opened(file) as raw, open_target(server) as target:
+    with _opened(file) as raw, open_target(server, creates=True) as target:
         try:
             imported = _imported(target, file, raw, body)
         except InvalidError as error:

@@ -81,7 +81,7 @@ def create(
 
     now = REAL_TIME.now()
     grant = _grant(name, role, seller, None if expires is None else now + _span(expires))
-    with open_client(server) as client:
+    with open_client(server, creates=True) as client:
         key = client.call(people.create_key, _body(grant))
     if as_json:
         emit({"key": key.key, **_as_dict(key)})
@@ -141,7 +141,7 @@ def link(
     now = REAL_TIME.now()
     grant, until = _grant(str(role), role, seller, None), now + _span(expires)
     body = people.LoginLinkBody(role=role, seller=grant.seller, expires_at=until)
-    with open_target(server) as target:
+    with open_target(server, creates=True) as target:
         address = target.client.call(people.create_link, body).link or ""
         if address.startswith("/"):  # the server has no public address
             address = _page(target) + address

@@ -109,14 +109,13 @@ def _throughput(settings: Settings, limit: float | None) -> Throughput:
 
 def _count_products(settings: Settings) -> int:
     """Count in the live database, without making one."""
-    from headway.cli.session import find_joinable, open_session
+    from headway.cli.session import has_database, open_session
     from headway.operations.runs import NONE_LISTED
 
-    folder = settings.data_dir.expanduser()
-    is_there = settings.database_url or find_joinable(folder) or (folder / "pg").is_dir()
+    is_there = has_database(settings)
     count = 0
     if is_there:
-        with open_session(settings.model_copy(update={"server": ""})) as session:
+        with open_session(settings.model_copy(update={"server": ""}), creates=False) as session:
             count = session.app.listings.count_skus()
     if not count:
         raise InvalidError(NONE_LISTED if is_there else NO_DATABASE)

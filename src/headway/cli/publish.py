@@ -75,7 +75,7 @@ def publish(
         raise InvalidError("name a part number, or a file of them with --file")
     named = None if seller is None else seller_of(seller)
     body = PublishBody(part_numbers=part_numbers, seller=named)
-    with open_target(server) as target:
+    with open_target(server, creates=True) as target:
         if wait and not target.is_tended:
             raise InvalidError("--wait needs a running Headway; start it with: headway run")
         batch = target.client.call(request_parts, body)

@@ -1,12 +1,13 @@
 """Which database a command talks to, and on what clock.
 
 `DATABASE_URL` if it is set; else the embedded server that a demo runs in another terminal, on the
-demo's clock; else the embedded server, started for as long as the command lasts.
+demo's clock, once it has started; else the embedded server, started for as long as the command
+lasts. Only a command that begins something makes a database where there is none.
 """
 
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -21,12 +22,15 @@ from headway.errors import ConfigError
 from headway.store.migrate import require_current, upgrade
 from headway.store.pool import open_pool
 from headway.store.server.embedded import EmbeddedServer, RunningServer, find_running
+from headway.store.server.folder import FolderInUseError, is_owned
 
 DATABASE = "headway"
 DEMO_FOLDER = "demo"
 POOL_SIZE = 2
-WAIT_S = 5.0
-POLL_S = 0.1
+# How long to wait for another short command or a `run` that starts, and for a demo, which first
+# simulates its past.
+WAIT_S, DEMO_WAIT_S = 20.0, 180.0
+TELL_S, POLL_S = 1.0, 0.1
 # Settings that a running demo shares with processes that join it. Only its owner can read the
 # note, and the secrets are those of the demo's simulators and broker.
 SHARED_SETTINGS = (
@@ -73,15 +77,17 @@ def open_session(
     *,
     migrate: bool = False,
     check_schema: bool = True,
+    creates: bool = True,
     pool_size: int = POOL_SIZE,
 ) -> Iterator[Session]:
     """Open the database of a command; a schema that is behind is an error unless `migrate`.
 
-    The embedded database is ours alone and is brought up to date without asking.
+    The embedded database is ours alone and is brought up to date without asking. Raises ConfigError
+    if there is none yet, unless the command `creates` one.
     """
     if settings.server:  # a change to another database than the one meant must show
         print("headway: this works on the database here, not on HEADWAY_SERVER", file=sys.stderr)
-    with _opened(settings, pool_size) as session:
+    with _opened(settings, pool_size, creates=creates) as session:
         is_own = settings.database_url is None and not session.is_joined
         if check_schema and (migrate or is_own):
             upgrade(session.app.pool, REAL_TIME)
@@ -91,13 +97,13 @@ def open_session(
 
 
 @contextmanager
-def _opened(settings: Settings, pool_size: int) -> Iterator[Session]:
+def _opened(settings: Settings, pool_size: int, *, creates: bool) -> Iterator[Session]:
     if settings.database_url is not None:
         dsn = settings.database_url.get_secret_value()
         with open_pool(dsn, size=pool_size) as pool:
             yield Session(app=build(settings, REAL_TIME, pool), place="DATABASE_URL")
         return
-    server = _find_or_start(settings.data_dir.expanduser())
+    server = _find_or_start(settings.data_dir.expanduser(), creates=creates)
     if isinstance(server, RunningServer):
         with _joined(settings, server, pool_size) as session:
             yield session
@@ -136,27 +142,59 @@ def find_joinable(data_dir: Path) -> RunningServer | None:
     A server that some command started for itself ends with that command, so only one whose owner
     announced a database may be relied on.
     """
-    for folder in (data_dir, data_dir / DEMO_FOLDER):
+    for folder in _folders(data_dir):
         running = find_running(folder)
         if running is not None and "database" in running.note:
             return running
     return None
 
 
-def _find_or_start(data_dir: Path) -> EmbeddedServer | RunningServer:
-    """Join a Headway that keeps running, or take the folder; wait for another short command."""
-    give_up_at = REAL_TIME.monotonic() + WAIT_S
+def has_database(settings: Settings) -> bool:
+    """Return True if a command can open a database without making one."""
+    folder = settings.data_dir.expanduser()
+    return (
+        settings.database_url is not None
+        or (folder / "pg").is_dir()
+        or any(map(is_owned, _folders(folder)))
+    )
+
+
+def _folders(data_dir: Path) -> tuple[Path, Path]:
+    return data_dir, data_dir / DEMO_FOLDER
+
+
+def _find_or_start(data_dir: Path, *, creates: bool) -> EmbeddedServer | RunningServer:
+    """Join a headway that stays, or take the folder; wait for one that holds it meanwhile.
+
+    Beside a demo that is starting, a database of our own would be another, empty one.
+    """
+    began, is_told = REAL_TIME.monotonic(), False
     while True:
         joinable = find_joinable(data_dir)
         if joinable is not None:
             return joinable
-        try:
-            return _started(data_dir)
-        except ConfigError as error:
-            is_busy = "in use by another Headway" in str(error)
-            if not is_busy or REAL_TIME.monotonic() > give_up_at:
-                raise
+        busy = next(filter(is_owned, reversed(_folders(data_dir))), None)
+        if busy is None:
+            if not creates and not (data_dir / "pg").is_dir():
+                raise ConfigError(_no_database(data_dir))
+            with suppress(FolderInUseError):  # another command was faster
+                return _started(data_dir)
+        else:
+            most_s = WAIT_S if busy == data_dir else DEMO_WAIT_S
+            if REAL_TIME.monotonic() - began > most_s:
+                raise FolderInUseError(busy)
+            if not is_told and REAL_TIME.monotonic() - began > TELL_S:
+                text = f"waiting for the Headway that is starting or ending in {busy}"
+                print(f"headway: {text}", file=sys.stderr, flush=True)
+                is_told = True
         REAL_TIME.sleep(POLL_S)
+
+
+def _no_database(data_dir: Path) -> str:
+    return (
+        f"no Headway is running, and there is no database in {data_dir} yet; start one with"
+        " headway demo or headway run, or set DATABASE_URL or HEADWAY_DATA_DIR to yours"
+    )
 
 
 def _started(data_dir: Path) -> EmbeddedServer:

@@ -120,7 +120,7 @@ def connect(
     body = shop_operations.ConnectBody(
         shop=shop, seller=user_id, platform=name, owner=owner, title=title, check=check, **secrets
     )
-    with open_client(server) as client:
+    with open_client(server, creates=True) as client:
         connected = client.call(shop_operations.connect, body)
     is_lone = body.access_token is not None and body.refresh_token is None
     _print_connected(connected, entry.lifetime_note if is_lone else "", as_json=as_json)
@@ -152,7 +152,7 @@ def _give_link(body: LinkBody, server: str | None, *, as_json: bool) -> None:
     """Print a link to a platform's consent page that works once, for an hour."""
     from headway.operations.shop_links import connect_link
 
-    with open_client(server) as client:
+    with open_client(server, creates=True) as client:
         made = client.call(connect_link, body)
     if as_json:
         emit({name: value for name, value in asdict(made).items() if name != "callback"})

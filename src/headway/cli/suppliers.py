@@ -112,7 +112,7 @@ def add(
         password=secrets.get("password"),
         token=secrets.get("token"),
     )
-    with open_client(server) as client:
+    with open_client(server, creates=True) as client:
         added = client.call(suppliers.add_supplier, body)
     if as_json:
         emit(added)

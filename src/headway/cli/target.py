@@ -130,27 +130,33 @@ def collect(
 
 
 @contextmanager
-def open_client(server: str | None) -> Iterator[Client]:
+def open_client(server: str | None, *, creates: bool = False) -> Iterator[Client]:
     """Open the client of a command."""
-    with open_target(server) as target:
+    with open_target(server, creates=creates) as target:
         yield target.client
 
 
 @contextmanager
-def open_target(server: str | None) -> Iterator[Target]:
-    """Open the client of a command, and what it works on."""
+def open_target(server: str | None, *, creates: bool = False) -> Iterator[Target]:
+    """Open the client of a command, and what it works on.
+
+    Where there is no database yet, only a command that begins something `creates` one.
+    """
     from headway import config
-    from headway.cli.remote import RemoteClient
-    from headway.cli.session import REAL_TIME, open_session
-    from headway.client.api import HeadwayApi
-    from headway.operations.callers import operator
 
     settings = config.load()
     if url := server_of(server, settings):
-        with closing(HeadwayApi(url, _key(settings), clock=REAL_TIME)) as api:
+        from headway.cli.remote import RemoteClient
+        from headway.client.api import HeadwayApi
+        from headway.clock import SystemClock
+
+        with closing(HeadwayApi(url, _key(settings), clock=SystemClock())) as api:
             yield Target(client=RemoteClient(api), place=api.url, is_tended=True)
         return
-    with open_session(settings.model_copy(update={"server": ""})) as session:
+    from headway.cli.session import open_session
+    from headway.operations.callers import operator
+
+    with open_session(settings.model_copy(update={"server": ""}), creates=creates) as session:
         yield Target(
             client=LocalClient(operator(session.app, ACTOR)),
             place=session.place,

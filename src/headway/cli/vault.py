@@ -42,7 +42,7 @@ def rotate(*, as_json: AsJson = False) -> None:
     from headway.app.providers import shared_vault
     from headway.cli.session import open_session
 
-    with open_session(config.load()) as session:
+    with open_session(config.load(), creates=False) as session:
         app, vault = session.app, shared_vault(session.app.settings)
         total = sum(len(store.secrets()) for store in _stores(app))
         with progress("encrypting", total) as advance:
@@ -71,7 +71,7 @@ def status(*, as_json: AsJson = False) -> None:
     from headway.app.providers import shared_vault
     from headway.cli.session import open_session
 
-    with open_session(config.load()) as session:
+    with open_session(config.load(), creates=False) as session:
         vault = shared_vault(session.app.settings)
         counts = _count(session.app, vault)
         if as_json:

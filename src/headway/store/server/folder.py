@@ -28,6 +28,20 @@ POLL_S = 0.02
 REAL_CLOCK = SystemClock()
 
 
+class FolderInUseError(ConfigError):
+    """Another process owns the folder."""
+
+    def __init__(self, data_dir: Path) -> None:
+        try:
+            holder = (data_dir / "lock").read_text(errors="replace") or "unknown"
+        except OSError:
+            holder = "unknown"
+        super().__init__(
+            f"{data_dir} is in use by another Headway (pid {holder}); stop it or set"
+            " HEADWAY_DATA_DIR"
+        )
+
+
 @contextmanager
 def explained(data_dir: Path) -> Iterator[None]:
     """Raise problems with the folder as a one-line error that says what to do."""
@@ -59,11 +73,8 @@ def take_lock(data_dir: Path) -> int:
             os.ftruncate(lock, 0)
             os.pwrite(lock, str(os.getpid()).encode(), 0)
             return lock
-    holder = os.pread(lock, 20, 0).decode(errors="replace") or "unknown"
     os.close(lock)
-    raise ConfigError(
-        f"{data_dir} is in use by another Headway (pid {holder}); stop it or set HEADWAY_DATA_DIR"
-    )
+    raise FolderInUseError(data_dir)
 
 
 def is_owned(data_dir: Path) -> bool:
