@@ -17,9 +17,11 @@ from psycopg_pool import ConnectionPool
 
 from headway import __version__
 from headway.app.agreement import agreement
+from headway.cli.status import WHY
 from headway.clock import ScaledClock, SystemClock
 from headway.config import Settings
 from headway.core.catalog.listings import SellerId, Sku
+from headway.core.timetable.next_call import Why
 from headway.core.timetable.policies import by_name
 from headway.store.catalog.listings import Listings
 from headway.store.migrate import MigrationKind, load
@@ -101,6 +103,10 @@ def test_status_shows_the_shops_and_held_changes(
     assert "decide with: headway approve --seller acme -- '-A 1'" in output
     storefront = on_database("status", "--json").object()["overview"]["storefront"]
     assert (storefront["shops_count"], storefront["held_count"]) == (1, 1)
+
+
+def test_status_has_words_for_every_reason_to_wait() -> None:
+    assert set(WHY) == set(Why)
 
 
 def test_a_pipe_gets_plain_text(headway: Headway, database: str, pool: ConnectionPool) -> None:

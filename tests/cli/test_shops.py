@@ -27,6 +27,8 @@ from headway_lab.simulators.shopify.simulator import ShopifySimulator
 from headway_lab.simulators.transport import serve
 
 Headway = Callable[..., Any]
+Execute = Callable[..., None]
+NEW_SELLER = "INSERT INTO profiles (user_id, created_at, updated_at) VALUES ('acme', now(), now())"
 FOO = "foo.myshopify.com"
 SECRET = "shpat_0123456789abcdef"
 CONNECT = ("connect", FOO, "--seller", "acme", "--no-check")
@@ -331,7 +333,10 @@ def rows_of(table: str, name: str) -> list[str]:
     return [row for row in table.splitlines() if row.startswith(name)]
 
 
-def test_a_seller_has_the_default_terms_until_it_sets_its_own(on_database: Headway) -> None:
+def test_a_seller_has_the_default_terms_until_it_sets_its_own(
+    on_database: Headway, execute: Execute
+) -> None:
+    execute(NEW_SELLER)
     (markup,) = rows_of(on_database("terms", "acme").out, "markup")
     assert markup.split() == ["markup", "10", "%", "the", "deployment's"]
     changed = on_database(
@@ -349,7 +354,6 @@ def test_a_seller_has_the_default_terms_until_it_sets_its_own(on_database: Headw
         "guard_move": "0.7", "guard_share": "0.5",
     }  # fmt: skip
     assert reply["own"] == ["price_basis", "markup", "rounding", "margin_min", "guard_share"]
-    assert on_database("terms", "zenith", "--json").object()["own"] == []
     on_database("terms", "acme", "--reset", "--compare-at", "list")
     assert on_database("terms", "acme", "--json").object()["own"] == ["compare_at"]
     assert on_database("terms", "--json").object()["terms"]["markup"] == "0.10"
@@ -367,8 +371,9 @@ def test_a_seller_has_the_default_terms_until_it_sets_its_own(on_database: Headw
     ),
 )
 def test_invalid_terms_are_refused(
-    on_database: Headway, arguments: tuple[str, ...], message: str
+    on_database: Headway, execute: Execute, arguments: tuple[str, ...], message: str
 ) -> None:
+    execute(NEW_SELLER)
     assert message in on_database("terms", *arguments).error(2)
     assert on_database("terms", "acme", "--json").object()["own"] == []
 
@@ -479,4 +484,19 @@ def test_a_tier_is_shown_and_set_with_the_rest_of_the_monthly_quota(
         "disconnect", "--seller", "acme"
     ).error(2)
     assert "a seller is empty" in on_database("disconnect", "--seller", " ").error(2)
-    assert "no account of acem is connected" in on_database("tier", "acem", "pro").out
+
+
+@pytest.mark.parametrize(
+    "arguments", (("tier", "acmee", "pro"), ("terms", "acmee", "--markup", "500%"))
+)
+def test_an_unknown_seller_is_refused_and_not_created(
+    on_database: Headway, execute: Execute, pool: ConnectionPool, arguments: tuple[str, ...]
+) -> None:
+    message = on_database(*arguments).error(2)
+    begins = "a seller begins with headway connect, import or publish"
+    assert f"there is no seller acmee; {begins}" in message
+    execute(NEW_SELLER)
+    assert "there is no seller acmee; did you mean acme?" in on_database(*arguments).error(2)
+    assert "no account of acme is connected" in on_database("tier", "acme", "pro").out
+    with pool.connection() as connection:
+        assert connection.execute("SELECT user_id FROM profiles").fetchall() == [("acme",)]

@@ -19,6 +19,7 @@ from headway.core.catalog.listings import SupplierName
 from headway.store.catalog.suppliers import Suppliers
 
 Headway = Callable[..., Any]
+NEW_SELLER = "INSERT INTO profiles (user_id, created_at, updated_at) VALUES ('acme', now(), now())"
 SECRETS = ("s3cret-of-the-client", "s3cret-word")
 ADD = ("supplier", "add", "east", "--client-id", "east-id", "--username", "us")
 
@@ -37,8 +38,13 @@ def stored_pair(pool: ConnectionPool, data_dir: Path) -> tuple[str, str]:
 
 
 def test_a_supplier_is_added_listed_assigned_and_removed(
-    on_database: Headway, pool: ConnectionPool, tmp_path: Path, secrets: tuple[str, str]
+    on_database: Headway,
+    pool: ConnectionPool,
+    tmp_path: Path,
+    secrets: tuple[str, str],
+    execute: Callable[..., None],
 ) -> None:
+    execute(NEW_SELLER)
     added = on_database(*ADD, *secrets, "--url", "https://east.example")
     assert (added.code, "east is added, and asked at https://east.example" in added.out) == (
         0,
@@ -67,7 +73,7 @@ def test_a_supplier_is_added_listed_assigned_and_removed(
 
 
 def test_invalid_arguments_are_refused_by_name(
-    on_database: Headway, tmp_path: Path, secrets: Any
+    on_database: Headway, tmp_path: Path, secrets: Any, execute: Callable[..., None]
 ) -> None:
     assert "NAME: a supplier's name is" in on_database(
         "supplier", "add", "East", *ADD[3:], *secrets
@@ -78,8 +84,11 @@ def test_invalid_arguments_are_refused_by_name(
     assert ("two lines" in one, "alone" in one) == (True, False)
     assert "No such file" in on_database(*ADD, "--secrets-file", "none").error(2)
     assert "url must be" in on_database(*ADD, *secrets, "--url", "east").error(2)
-    missing = on_database("supplier", "give", "east", "--seller", "acme").error(2)
-    assert "there is no supplier east" in missing
+    give = ("supplier", "give", "east", "--seller")
+    assert "there is no seller acem" in on_database(*give, "acem").error(2)
+    execute(NEW_SELLER)
+    assert "there is no seller acem; did you mean acme?" in on_database(*give, "acem").error(2)
+    assert "there is no supplier east" in on_database(*give, "acme").error(2)
 
 
 def test_secrets_can_be_typed_and_are_not_echoed(

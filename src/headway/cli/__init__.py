@@ -144,7 +144,10 @@ def _misused(error: typer.TyperException, arguments: Sequence[str]) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         return MISUSED  # the help has just been printed
     context = getattr(error, "ctx", None)
-    message = error.format_message().rstrip(".")  # names the option; `error.message` does not
+    # It names the option; `error.message` does not.
+    message = error.format_message().rstrip(".").replace(": Value error, ", ": ")
+    if "unable to parse string" in message:
+        message = f"{message.partition(': Input')[0]}: it must be {_kind(message)}"
     called = next((word for word in arguments if word in COMMANDS), None)
     if getattr(error, "option_name", "") == "--server":
         message = (
@@ -154,6 +157,11 @@ def _misused(error: typer.TyperException, arguments: Sequence[str]) -> int:
     path = context.command_path if context else " ".join(filter(None, ("headway", called)))
     joint = " See" if message.endswith("?") else "; see"
     return _fail(f"{message}{joint}: {path} --help", MISUSED, arguments)
+
+
+def _kind(message: str) -> str:
+    """Return what a value had to be, from pydantic's message."""
+    return "a whole number" if "integer" in message else "a number"
 
 
 def _fail(text: str, code: int, arguments: Sequence[str]) -> int:

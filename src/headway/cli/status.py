@@ -57,9 +57,12 @@ WHY = {
     Why.NOTHING: "no parts are listed",
     Why.BREAKER: "the supplier is not responding",
     Why.RATE_LIMITED: "calls must wait",
+    Why.PAUSED: "paused",
+    Why.PACE: "calls are spaced to keep to the budget share of the settings",
     Why.PERMIT: "waiting for the rate limit",
     Why.SEATS: "every seat is due by then",
     Why.SLACK: "the first part due has waited long enough by then",
+    Why.WORTH: "until then no call is worth its permit",
     Why.NOW: "nothing holds it back",
     Why.WORTH: "no part is worth a call before then",
 }

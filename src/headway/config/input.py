@@ -39,5 +39,9 @@ def suggest(name: str, known: Mapping[str, str]) -> str:
     """Return a hint at the setting that was meant."""
     import difflib  # noqa: PLC0415 - only on the way to an error
 
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]}?" if close else "; see `headway doctor` for the known ones"
+    # What all settings have in common says nothing about which one was meant.
+    stems = {other.partition("_")[2]: other for other in known}
+    close = difflib.get_close_matches(name.partition("_")[2], stems, n=1, cutoff=0.7)
+    if not close:
+        return "; headway doctor --reference lists all settings"
+    return f"; did you mean {stems[close[0]]}?"

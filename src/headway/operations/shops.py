@@ -238,9 +238,10 @@ def tier(caller: Caller, seller: SellerPath) -> TierView:
     return _tier(caller, known)
 
 
-@operation("PUT", "/api/sellers/{seller:path}/tier", need=Need.OPERATE, tag=TAG)
+@operation("PUT", "/api/sellers/{seller:path}/tier", need=Need.OPERATE, tag=TAG, errors=(404,))
 def set_tier(caller: OperatorCaller, seller: SellerPath, body: TierBody) -> TierView:
     """Set what a seller pays for; it acts at once on all the seller's jobs."""
+    caller.known(seller)
     quotas = caller.app.job_rule.order_quotas
     lifted = caller.app.sellers.set_tier(seller, body.tier, quotas=quotas, now=caller.now)
     return _tier(caller, seller, lifted=lifted)

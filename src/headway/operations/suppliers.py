@@ -201,6 +201,7 @@ def assign_seller(
     caller: OperatorCaller, name: SupplierPath, body: AssignmentBody
 ) -> AssignedSeller:
     """Let a seller buy from this supplier from now on; its listings keep their due times."""
+    caller.known(body.seller)
     moved = Suppliers(caller.app.pool).give(name, body.seller, now=caller.now)
     return AssignedSeller(supplier=name, seller=body.seller, moved=moved)
 

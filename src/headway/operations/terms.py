@@ -100,17 +100,18 @@ def deployment_terms(caller: OperatorCaller) -> TermsView:
     return _view(caller, None, {})
 
 
-@operation("GET", PATH, need=Need.READ, tag=TAG, errors=(422,), name="get_terms")
+@operation("GET", PATH, need=Need.READ, tag=TAG, errors=(404, 422), name="get_terms")
 def terms(caller: Caller, seller: SellerPath) -> TermsView:
     """Show a seller's price rule and guard."""
-    named = caller.named(seller)
+    named = caller.known(seller)
     assert named is not None, "a seller was named"
     return _view(caller, named, caller.own.sellers.own_terms(named))
 
 
-@operation("PUT", PATH, need=Need.OPERATE, tag=TAG)
+@operation("PUT", PATH, need=Need.OPERATE, tag=TAG, errors=(404,))
 def set_terms(caller: OperatorCaller, seller: SellerPath, body: TermsBody) -> TermsView:
     """Set a seller's price rule and guard; they act at each part's next read."""
+    caller.known(seller)
     changes: dict[str, Any] = dict.fromkeys(TERMS) if body.reset else {}
     changes |= body.model_dump(exclude={"reset"}, exclude_none=True)
     caller.app.sellers.set_terms(seller, changes, now=caller.now)

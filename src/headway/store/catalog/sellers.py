@@ -190,7 +190,8 @@ class Sellers(Queries):
         names = self.names()
         if name not in names:
             close = get_close_matches(name, names, n=1)
-            hint = f"did you mean {close[0]}?" if close else "see: headway shops"
+            begins = "a seller begins with headway connect, import or publish"
+            hint = f"did you mean {close[0]}?" if close else f"{begins}; see: headway shops"
             raise NotFoundError(f"there is no seller {name}; {hint}")
         return SellerId(name)
 
