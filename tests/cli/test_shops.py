@@ -28,7 +28,6 @@ from headway_lab.simulators.transport import serve
 
 Headway = Callable[..., Any]
 Execute = Callable[..., None]
-NEW_SELLER = "INSERT INTO profiles (user_id, created_at, updated_at) VALUES ('acme', now(), now())"
 FOO = "foo.myshopify.com"
 SECRET = "shpat_0123456789abcdef"
 CONNECT = ("connect", FOO, "--seller", "acme", "--no-check")
@@ -328,56 +327,6 @@ def test_shops_shows_status_and_locations(on_database: Headway, pool: Connection
     assert listing[0]["tally"] == {"products": 0, "waiting": 0, "failing": 0, "held": 0}
 
 
-def rows_of(table: str, name: str) -> list[str]:
-    """Return the rows of a printed table that begin with a name."""
-    return [row for row in table.splitlines() if row.startswith(name)]
-
-
-def test_a_seller_has_the_default_terms_until_it_sets_its_own(
-    on_database: Headway, execute: Execute
-) -> None:
-    execute(NEW_SELLER)
-    (markup,) = rows_of(on_database("terms", "acme").out, "markup")
-    assert markup.split() == ["markup", "10", "%", "the", "deployment's"]
-    changed = on_database(
-        "terms", "acme", "--basis", "net", "--markup", "12.5%", "--rounding", "99"
-    )
-    (markup,) = rows_of(changed.out, "markup")
-    assert markup.split() == ["markup", "12.5", "%", "acme's", "own"]
-    assert "new terms take effect when a part is next read" in changed.out
-    on_database("terms", "acme", "--guard-share", "0.5", "--min-margin", "-5%")
-    reply = on_database("terms", "acme", "--json", HEADWAY_GUARD_MOVE="0.7").object()
-    assert reply["terms"] == {
-        "price_basis": "net", "markup": "0.125", "rounding": "99", "margin_min": "-0.05",
-        "compare_at": "keep", "channels": "Online Store", "oversell": "keep",
-        "description_template": "{description}",
-        "guard_move": "0.7", "guard_share": "0.5",
-    }  # fmt: skip
-    assert reply["own"] == ["price_basis", "markup", "rounding", "margin_min", "guard_share"]
-    on_database("terms", "acme", "--reset", "--compare-at", "list")
-    assert on_database("terms", "acme", "--json").object()["own"] == ["compare_at"]
-    assert on_database("terms", "--json").object()["terms"]["markup"] == "0.10"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    (
-        (("--markup", "12%"), "say whose terms: headway terms SELLER"),
-        (("acme", "--markup", "12"), "--markup: write 12% if that is meant"),
-        (("acme", "--markup", "much"), "--markup: 'much' is no share; write 12% or 0.12"),
-        (("acme", "--min-margin", "nan"), "--min-margin: 'nan' is no share"),
-        (("acme", "--guard-share", "150%"), "guard_share must be a number from 0 to 1"),
-        (("acme", "--rounding", "up"), "'up' is not one of 'cent', 'whole', '99'"),
-    ),
-)
-def test_invalid_terms_are_refused(
-    on_database: Headway, execute: Execute, arguments: tuple[str, ...], message: str
-) -> None:
-    execute(NEW_SELLER)
-    assert message in on_database("terms", *arguments).error(2)
-    assert on_database("terms", "acme", "--json").object()["own"] == []
-
-
 def platform_tokens(pool: ConnectionPool, tmp_path: Path, limit_key: str) -> dict[str, Any]:
     """Return the valid tokens of a shop on another platform with their remaining days."""
     vault, now = open_vault(None, tmp_path / "none"), SystemClock().now()
@@ -484,19 +433,3 @@ def test_a_tier_is_shown_and_set_with_the_rest_of_the_monthly_quota(
         "disconnect", "--seller", "acme"
     ).error(2)
     assert "a seller is empty" in on_database("disconnect", "--seller", " ").error(2)
-
-
-@pytest.mark.parametrize(
-    "arguments", (("tier", "acmee", "pro"), ("terms", "acmee", "--markup", "500%"))
-)
-def test_an_unknown_seller_is_refused_and_not_created(
-    on_database: Headway, execute: Execute, pool: ConnectionPool, arguments: tuple[str, ...]
-) -> None:
-    message = on_database(*arguments).error(2)
-    begins = "a seller begins with headway connect, import or publish"
-    assert f"there is no seller acmee; {begins}" in message
-    execute(NEW_SELLER)
-    assert "there is no seller acmee; did you mean acme?" in on_database(*arguments).error(2)
-    assert "no account of acme is connected" in on_database("tier", "acme", "pro").out
-    with pool.connection() as connection:
-        assert connection.execute("SELECT user_id FROM profiles").fetchall() == [("acme",)]
