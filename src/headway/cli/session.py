@@ -164,7 +164,7 @@ def _folders(data_dir: Path) -> tuple[Path, Path]:
 
 
 def _find_or_start(data_dir: Path, *, creates: bool) -> EmbeddedServer | RunningServer:
-    """Join a headway that stays, or take the folder; wait for one that holds it meanwhile.
+    """Join a Headway that stays, or take the folder; wait for one that holds it meanwhile.
 
     Beside a demo that is starting, a database of our own would be another, empty one.
     """
