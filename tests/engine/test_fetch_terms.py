@@ -11,6 +11,7 @@ import pytest
 from headway.app.monitoring import alert_metrics_now
 from headway.app.rules import seller_defaults
 from headway.store.catalog.sellers import Sellers
+from headway.store.monitoring.law_checks import LawChecks
 from headway_lab.simulators.faults import BadPrice, Contradiction, FaultPlan, Interval
 
 SKUS = tuple(f"P{n}=K3" for n in range(10))
@@ -40,6 +41,39 @@ def test_two_sellers_of_one_part_have_their_own_terms(rig: Any) -> None:
     rig.read(rig.app.fetch("w1"))
     prices = "SELECT DISTINCT user_id, desired->>'price' FROM listing_state ORDER BY 1"
     assert rig.ask(prices) == [("a", "11.00"), ("b", "11.99")]
+
+
+def test_sellers_have_their_own_locations_currencies_and_markups_of_groups(rig: Any) -> None:
+    for seller in ("a", "b", "c"):
+        rig.add(*SKUS[:2], seller=seller)
+    own = {"locations": "miami fl=Depot", "markups": f"{SKUS[1]}=50%, P*=20%"}
+    rig.app.sellers.set_terms("b", own, now=rig.clock.now())
+    rig.app.sellers.set_terms("c", {"currency": "EUR"}, now=rig.clock.now())
+    rig.make_due(*SKUS[:2])
+    rig.read(rig.app.fetch("w1"))
+    states = (
+        "SELECT user_id, sku, desired->>'price', desired->'quantities'->>'Depot',"
+        " desired->'quantities'->>'Miami FL', held_reason FROM listing_state ORDER BY 1, 2"
+    )
+    held = "quoted in USD, the shop sells in EUR"
+    assert rig.ask(states) == [
+        ("a", SKUS[0], "11.00", None, "5", None),
+        ("a", SKUS[1], "11.00", None, "5", None),
+        ("b", SKUS[0], "12.00", "5", None, None),
+        ("b", SKUS[1], "15.00", "5", None, None),
+        ("c", SKUS[0], None, None, None, held),
+        ("c", SKUS[1], None, None, None, held),
+    ]
+
+
+def test_law_l9_goes_by_the_currency_of_each_seller(rig: Any) -> None:
+    rig.add(SKUS[0])
+    rig.make_due(SKUS[0])
+    rig.read(rig.app.fetch("w1"))
+    checks = LawChecks(rig.pool)
+    assert checks.harmful("USD").count == 0
+    rig.app.sellers.set_terms("a", {"currency": "EUR"}, now=rig.clock.now())
+    assert checks.harmful("USD").count == 1
 
 
 def test_a_price_that_falls_by_95_percent_is_held_and_blocks_nobody(rig: Any) -> None:

@@ -136,11 +136,11 @@ class App:
     def push(self, owner: str, *, only: str | None = None) -> Push:
         """Make a worker's push, for all shops or for one."""
         limiter = self.observed_limiter(Verb.PUSH)
-        opened: dict[tuple[str, str], Storefront] = {}
+        opened: dict[tuple[str, str, str | None], Storefront] = {}
 
         def open_shop(shop: Shop) -> Storefront:
             limiter.seller = shop.user_id
-            key = shop.id, shop.domain
+            key = shop.id, shop.domain, shop.currency
             if key not in opened:
                 storefront = self.new_storefront(shop)
                 limit = providers.shop_limit(

@@ -8,6 +8,7 @@ from headway.core.accounts.jobs import DataKind, JobRule, Tier
 from headway.core.catalog.change_detection import Terms
 from headway.core.catalog.guard import Guard, SellerSettings
 from headway.core.catalog.lifecycle import FailureRule
+from headway.core.catalog.term_tables import read_markups
 from headway.core.timetable.policies import Policy, by_name
 from headway.core.timetable.seats import SeatRule
 from headway.engine.fetch import FetchRule
@@ -44,6 +45,7 @@ def seller_defaults(settings: Settings) -> SellerSettings:
             currency=settings.currency,
             basis=settings.price_basis,
             markup=settings.markup,
+            markups=read_markups(settings.markups),
             rounding=settings.rounding,
             margin_min=settings.margin_min,
             compare_at=settings.compare_at,

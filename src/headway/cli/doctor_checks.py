@@ -99,11 +99,12 @@ def _examine(app: App, account: ConnectedShop) -> Iterator[DoctorCheck]:
         advice = scope_advice(app, account)
         finding = f"has not granted {list_scopes(lacking_scopes)}; {advice}"
         yield DoctorCheck(subject=account.shop, verdict=WARN, finding=finding)
-    unknown = sorted(set(app.settings.locations.values()) - set(account.locations))
+    terms = app.sellers.settings({account.seller}, app.clock.now())[account.seller].terms
+    unknown = sorted(set(terms.locations.values()) - set(account.locations))
     if unknown:
         finding = (
             f"has no location named {', '.join(unknown)}, so stock there is not sold; name it so in"
-            " the shop, or change HEADWAY_LOCATIONS"
+            " the shop, or change HEADWAY_LOCATIONS or the seller's own (headway terms)"
         )
         yield DoctorCheck(subject=account.shop, verdict=WARN, finding=finding)
 

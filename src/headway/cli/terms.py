@@ -29,6 +29,9 @@ TERMS = {
     "description_template": ("description of new products", False),
     "guard_move": ("price moves held beyond", True),
     "guard_share": ("mass changes held beyond", True),
+    "currency": ("sells in", False),
+    "locations": ("sells from", False),
+    "markups": ("markups of groups", False),
 }
 Oversell = Annotated[
     Literal["keep", "deny"] | None,
@@ -47,6 +50,10 @@ headway terms acme --basis net --markup 12% --rounding 99
 headway terms acme --channels "Online Store, Point of Sale" --compare-at clear
 
 headway terms acme --description-template "{description} Condition: {condition}."
+
+headway terms acme --currency EUR --locations "Dallas Central=Warehouse, Chicago IL=Warehouse"
+
+headway terms acme --markups "WF*=12%, family:Hardware=8%"
 
 headway terms acme --reset
 """
@@ -87,6 +94,15 @@ def terms(
     guard_share: Annotated[
         str | None, typer.Option(help="Hold changes of a larger share of a catalog a day: 25%.")
     ] = None,
+    currency: Annotated[
+        str | None, typer.Option(help="Currency that the shop sells in: EUR.")
+    ] = None,
+    locations: Annotated[
+        str | None, typer.Option(help='Where stock is sold from: "Supplier place=Shop place, ...".')
+    ] = None,
+    markups: Annotated[
+        str | None, typer.Option(help='Markups of groups: "WF*=12%, family:Hardware=8%".')
+    ] = None,
     reset: Annotated[bool, typer.Option("--reset", help="Remove the seller's own values.")] = False,
     server: Server = None,
     as_json: AsJson = False,
@@ -109,6 +125,9 @@ def terms(
         description_template=description_template,
         guard_move=_share("guard-move", guard_move),
         guard_share=_share("guard-share", guard_share),
+        currency=currency,
+        locations=locations,
+        markups=markups,
         reset=reset,
     )
     is_change = body != TermsBody()

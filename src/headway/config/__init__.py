@@ -28,6 +28,7 @@ from headway.config.declarations import (
     ChannelNames,
     Currency,
     DescriptionTemplate,
+    Markups,
     Minutes,
     Place,
     PolicyName,
@@ -114,6 +115,12 @@ class Settings(DeploymentSettings):
     )
     markup: Decimal = _shared(
         "HEADWAY_MARKUP", Decimal("0.10"), "added to it, as a share of it", gt=-1, le=100
+    )
+    markups: Markups = _shared(
+        "HEADWAY_MARKUPS",
+        "",
+        "markups of groups of parts instead of it, by part number or family; the first that matches"
+        " holds: WF*=12%, family:Hardware=8%",
     )
     rounding: Literal["cent", "whole", "99"] = _shared(
         "HEADWAY_ROUNDING", "cent", "to the nearest cent or unit, or up to the next .99"

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, AliasChoices, Field, StringConstraints, Wit
 
 from headway.core.catalog.channels import read_names
 from headway.core.catalog.description_template import check_template
+from headway.core.catalog.term_tables import read_markups
 from headway.core.timetable.policies import POLICIES
 from headway.errors import InvalidError
 
@@ -42,6 +43,7 @@ def _checked(check: Callable[[str], object], text: str) -> str:
 
 
 ChannelNames = Annotated[str, AfterValidator(partial(_checked, read_names))]
+Markups = Annotated[str, AfterValidator(partial(_checked, read_markups))]
 DescriptionTemplate = Annotated[str, AfterValidator(partial(_checked, check_template))]
 Minutes = Annotated[float, Field(ge=0, le=44_640)]
 

@@ -294,7 +294,8 @@ def _scopes(caller: Caller, account: ConnectedShop) -> tuple[RehearsedScope, ...
 def _locations(caller: Caller, account: ConnectedShop) -> tuple[RehearsedLocation, ...] | None:
     if account.locations is None:
         return None
-    mapped = set(caller.shared.settings.locations.values())
+    sellers, seller = caller.shared.sellers, account.seller
+    mapped = set(sellers.settings({seller}, caller.now)[seller].terms.locations.values())
     return tuple(
         RehearsedLocation(name=name, is_in_shop=name in account.locations, is_mapped=name in mapped)
         for name in sorted({*account.locations, *mapped})

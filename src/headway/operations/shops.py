@@ -1,6 +1,5 @@
 """Sellers' shops, their connections and tiers. Tokens only ever come in."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated
@@ -391,8 +390,8 @@ def _unknown_locations(app: App, shop: ConnectedShop) -> tuple[str, ...] | None:
     """Return the locations that stock is mapped to and the shop does not have."""
     if shop.locations is None:
         return None
-    mapped: Sequence[str] = list(app.settings.locations.values())
-    return tuple(sorted(set(mapped) - set(shop.locations)))
+    terms = app.sellers.settings({shop.seller}, app.clock.now())[shop.seller].terms
+    return tuple(sorted(set(terms.locations.values()) - set(shop.locations)))
 
 
 def scope_advice(app: App, shop: ConnectedShop | AccountView) -> str:

@@ -9,6 +9,7 @@ from pydantic import Field, WithJsonSchema
 
 from headway.core.access import Need
 from headway.core.catalog.listings import SellerId
+from headway.core.catalog.term_tables import write_table
 from headway.core.catalog.terms import TERMS
 from headway.operations.callers import Caller, OperatorCaller
 from headway.operations.inputs import RequestBody, SellerPath, example
@@ -52,6 +53,16 @@ class PriceTerms:
     """A price that moves by a larger share is held. Example: `0.5`"""
     guard_share: Decimal
     """If a larger share of listings changes at once, all are held. Example: `0.2`"""
+    currency: str
+    """The currency the shop sells in. Example: `EUR`"""
+    locations: str
+    """The shop's location for each of the supplier's that is sold from.
+    Example: `Dallas Central=Warehouse, Chicago IL=Warehouse`
+    """
+    markups: str
+    """Markups of groups of parts, by number or family; the first that matches holds.
+    Example: `WF*=12%, family:Hardware=8%`
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +101,12 @@ class TermsBody(RequestBody):
     """A price that moves by a larger share is held. Example: `0.5`"""
     guard_share: Share | None = None
     """If a larger share of listings changes at once, all are held. Example: `0.2`"""
+    currency: Annotated[str, Field(examples=["EUR"])] | None = None
+    """The currency the shop sells in, as three letters."""
+    locations: Annotated[str, Field(examples=["Dallas Central=Warehouse"])] | None = None
+    """The shop's location for each of the supplier's; others are not sold from."""
+    markups: Annotated[str, Field(examples=["WF*=12%, family:Hardware=8%"])] | None = None
+    """Markups of groups of parts, by number or family; the first that matches holds."""
     reset: bool = False
     """True to go back to the deployment's terms first."""
 
@@ -122,4 +139,6 @@ def _view(caller: Caller, seller: SellerId | None, own: Mapping[str, Any]) -> Te
     chosen = {name: value for name, value in own.items() if value is not None}
     settings = caller.shared.settings
     values: dict[str, Any] = {name: chosen.get(name, getattr(settings, name)) for name in TERMS}
+    if "locations" not in chosen:
+        values["locations"] = write_table(settings.locations)
     return TermsView(seller=seller, terms=PriceTerms(**values), own=tuple(chosen))

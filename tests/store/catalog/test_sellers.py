@@ -9,6 +9,7 @@ from psycopg_pool import ConnectionPool
 from headway.core.catalog.change_detection import Terms
 from headway.core.catalog.guard import Guard, MassChange, SellerSettings
 from headway.core.catalog.listings import SellerId, Sku
+from headway.core.catalog.term_tables import read_markups
 from headway.core.timetable.policies.rolling import Rolling
 from headway.errors import InvalidError
 from headway.store.access.isolation import TenantPool
@@ -79,6 +80,9 @@ def test_what_a_seller_chose_stands_over_the_deployments_and_can_be_given_up(
         "description_template": "<p>{name}</p>",
         "guard_move": Decimal("0.2"),
         "guard_share": Decimal(1),
+        "currency": "EUR",
+        "locations": "Chicago IL=Depot",
+        "markups": "WF*=12%",
     }
     sellers.set_terms(A, chosen, now=now)
     assert sellers.own_terms(A) == chosen
@@ -86,8 +90,10 @@ def test_what_a_seller_chose_stands_over_the_deployments_and_can_be_given_up(
     assert settings[B] == DEFAULTS
     assert settings[A].guard == Guard(move_max=Decimal("0.2"), share_max=Decimal(1))
     assert settings[A].terms == Terms(
-        locations={"Miami FL": "Miami"},
-        currency="USD",
+        locations={"Chicago IL": "Depot"},
+        unsold=["Miami FL"],  # the deployment knows it, and this seller does not sell from it
+        currency="EUR",
+        markups=read_markups("WF*=12%"),
         basis="net",
         markup=Decimal("0.3"),
         rounding="99",

@@ -2,13 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
 from typing import Any, Literal
 
 from headway.core.catalog.description_template import DEFAULT
-from headway.core.catalog.listings import Doubt, Quote
+from headway.core.catalog.listings import Doubt, Quote, Sku
+from headway.core.catalog.term_tables import GroupMarkup
 
 CENT = Decimal("0.01")
 UNIT = Decimal(1)
@@ -41,6 +42,7 @@ class Terms:
 
     `locations` are the shop's by the supplier's, and `unsold` are those whose stock is not sold on
     purpose; any other location is unknown. Case and spaces in the supplier's names do not matter.
+    `markups` are those of groups of parts; the first that covers a part holds instead of `markup`.
     """
 
     locations: Mapping[str, str]
@@ -49,6 +51,7 @@ class Terms:
     currency: str
     basis: Basis = "list"
     markup: Decimal = Decimal("0.10")
+    markups: Sequence[GroupMarkup] = ()
     rounding: Rounding = "cent"
     margin_min: Decimal = Decimal(0)
     compare_at: CompareAt = "keep"
@@ -64,6 +67,13 @@ class Terms:
         places = {fold(name): place for name, place in self.locations.items()}
         object.__setattr__(self, "_places", places)
         object.__setattr__(self, "_unsold", frozenset(map(fold, self.unsold)))
+
+    def of_part(self, sku: Sku, family: str | None) -> "Terms":
+        """Return the terms of one part, with the markup of its group."""
+        for group in self.markups:
+            if group.covers(sku, family):
+                return replace(self, markup=group.markup, markups=())
+        return self
 
     def place(self, location: str) -> str | None:
         """Return the shop's location for one of the supplier's; None if it is not mapped."""

@@ -156,7 +156,10 @@ class Judge:
         now: datetime,
         settings: SellerSettings,
     ) -> Settlement:
-        observed = observe(quote, settings.terms)
+        terms = settings.terms.of_part(listing.sku, listing.family or quote.vendor)
+        if terms is not settings.terms:
+            settings = replace(settings, terms=terms)
+        observed = observe(quote, terms)
         has_changed = observed.fingerprint() != listing.last_boeing_hash
         events = _change_events(listing, observed) if has_changed else ()
         weighed, staging, error = weigh(listing, observed, settings, now), None, None

@@ -80,6 +80,7 @@ class Shop:
 
     Locations and channels are None until they were read recently. `stops_overselling` if variants
     that sell at zero stock are changed, rather than reported.
+    `currency` is the seller's own, if it is not the deployment's.
     In rehearsal a shop is read, never written. `takeover` is why first prices are held, if so many
     parts of the shop have just been taken over.
     """
@@ -93,6 +94,7 @@ class Shop:
     guard_move: Decimal | None = None
     stops_overselling: bool = False
     is_in_rehearsal: bool = False
+    currency: str | None = None
     takeover: str | None = None
 
     @property

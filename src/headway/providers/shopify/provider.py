@@ -92,7 +92,7 @@ def _storefront(context: ProviderContext, shop: Shop) -> ShopifyStorefront:
         shop,
         url=settings.shopify_url,
         access=_access(settings),
-        currency=settings.currency,
+        currency=shop.currency or settings.currency,
         **context.client_arguments(timeout_s=settings.shopify_timeout_s),
     )
 

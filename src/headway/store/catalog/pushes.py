@@ -44,7 +44,7 @@ SHOP_COLUMNS = """
   CASE WHEN account.channels_at > %(read_after)s THEN account.channels END AS channels,
   account.missing_scopes, coalesce(profile.guard_move, %(guard_move)s) AS guard_move,
   coalesce(profile.oversell, %(oversell)s) = 'deny' AS stops_overselling,
-  account.push_started_at IS NULL AS is_in_rehearsal
+  account.push_started_at IS NULL AS is_in_rehearsal, profile.currency
 """
 OPEN_TO_US = f"""account.platform = '{STOREFRONT}' AND account.status = 'connected'
   AND (account.push_lease_until IS NULL OR account.push_lease_until < %(expired_before)s)

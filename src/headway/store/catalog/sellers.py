@@ -11,6 +11,7 @@ from typing import Any
 from headway.core.accounts.jobs import Tier
 from headway.core.catalog.guard import DAY, MASS_MIN, Guard, MassChange, SellerSettings
 from headway.core.catalog.listings import SellerId
+from headway.core.catalog.term_tables import read_locations, read_markups
 from headway.core.catalog.terms import TERMS, Term, check_terms
 from headway.errors import NotFoundError
 from headway.store.accounts import job_rows
@@ -205,8 +206,18 @@ class Sellers(Queries):
         )
         if "price_basis" in own:
             own["basis"] = own.pop("price_basis")
+        terms = self.defaults.terms
+        if "markups" in own:
+            own["markups"] = read_markups(own["markups"])
+        if "locations" in own:
+            own["locations"] = read_locations(own["locations"])
+            # The deployment knows these locations: the seller does not sell from them.
+            own["unsold"] = [
+                *terms.unsold,
+                *(n for n in terms.locations if n not in own["locations"]),
+            ]
         return SellerSettings(
-            terms=replace(self.defaults.terms, **own),
+            terms=replace(terms, **own),
             guard=guard,
             catalog_count=catalog_count,
             changed_count={kind: count for kind, count in counts.items() if count},

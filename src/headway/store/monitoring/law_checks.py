@@ -164,7 +164,8 @@ HARMFUL = """
 FROM listing_state
 WHERE (held_reason IS NULL AND applied ->> 'price' ~ '^(-|[0.]+$)')
    OR (desired IS NOT NULL AND (
-     coalesce(desired ->> 'currency', '') <> %(currency)s
+     coalesce(desired ->> 'currency', '') <> coalesce((SELECT profile.currency
+       FROM profiles AS profile WHERE profile.user_id = listing_state.user_id), %(currency)s)
      OR coalesce(desired ->> 'price', '') !~ '^[0-9]+(\\.[0-9]+)?$'
      OR (held_reason IS NULL AND (desired ->> 'price') ~ '^[0.]+$')))
 ORDER BY user_id, sku)

@@ -20,6 +20,7 @@ SELECT account.id::text, account.user_id, account.shop,
   CASE WHEN account.locations_at > %(read_after)s THEN account.locations END,
   CASE WHEN account.channels_at > %(read_after)s THEN account.channels END,
   account.missing_scopes, coalesce(profile.guard_move, %(guard_move)s),
-  coalesce(profile.oversell, %(oversell)s) = 'deny', account.push_started_at IS NULL, account.push_fence,
+  coalesce(profile.oversell, %(oversell)s) = 'deny', account.push_started_at IS NULL, profile.currency,
+  account.push_fence,
   account.drift_check_at
 FROM taken AS account LEFT JOIN profiles AS profile USING (user_id)

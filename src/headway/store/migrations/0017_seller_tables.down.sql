@@ -1,0 +1,1 @@
+ALTER TABLE profiles DROP COLUMN currency, DROP COLUMN locations, DROP COLUMN markups;
