@@ -105,7 +105,8 @@ def test_every_layer_of_the_picture_is_in_the_import_contract() -> None:
     contract = project.partition('containers = ["headway"]')[2].partition("exhaustive")[0]
     listed = set(re.findall(r"\w+", contract.partition("layers")[2]))
     drawn = {layer.get("id") for layer in ET.parse(PICTURE).iter(f"{SVG}g")}
-    assert drawn - {"headway_lab"} == listed
+    entry_points = {"celery"}  # the module that Celery's own commands import: not a layer
+    assert drawn - {"headway_lab"} == listed - entry_points
 
 
 def test_the_picture_has_dark_colors_and_loads_nothing() -> None:

@@ -42,7 +42,7 @@ def commands(text: str) -> list[list[str]]:
 def test_every_headway_command_in_it_exists_with_its_options(page: Path) -> None:
     group = get_group(build(whole=True))
     code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text_of(page), re.DOTALL))
-    for words in commands(code):
+    for words in commands(code.replace("celery -A headway ", "celery ")):  # Celery's own
         command = group
         while words and hasattr(command, "commands"):
             assert words[0] in command.commands, f"{page.name}: headway {' '.join(words)}"

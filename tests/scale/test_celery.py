@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from decimal import Decimal
 from urllib.request import urlopen
 
@@ -137,7 +138,7 @@ def test_beat_may_tick_instead_of_the_workers_and_logs_may_be_json(
     celery_group.until_output("2 steps at once")
     assert deployment.one("SELECT count(*) FROM dispatch_leases") == 0
     beat = subprocess.Popen(
-        [sys.executable, "-m", "celery", "-A", "headway.runners.beat", "beat", "-s", "plan"],
+        [sys.executable, "-m", "celery", "-A", "headway", "beat", "-s", "plan"],
         env={**os.environ, **celery_group.environ},
         cwd=deployment.environ["HEADWAY_DATA_DIR"],
         stdout=subprocess.DEVNULL,
@@ -154,3 +155,64 @@ def test_beat_may_tick_instead_of_the_workers_and_logs_may_be_json(
     assert {fetch["call"] for fetch in [*fetches, *pushes]} <= set(calls)
     assert {fetch.get("seller") for fetch in fetches} == {None}
     assert {push.get("seller") for push in pushes} == {"acme"}
+
+
+def celery(*arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "celery", "-A", "headway", *arguments],
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def heard(broker_url: str) -> str:
+    """Return the name of a worker whose event arrives, as Flower receives it."""
+    names: list[str] = []
+    app = make_celery(load({"HEADWAY_BROKER_URL": broker_url}))
+
+    def note(event: dict[str, str]) -> None:
+        names.append(event["hostname"])
+        receiver.should_stop = True
+
+    with app.connection_for_read() as connection:
+        receiver = app.events.Receiver(connection, handlers={"*": note})
+        receiver.capture(timeout=PATIENCE_S, wakeup=True)
+    return names[0].partition("@")[0]
+
+
+def test_celerys_own_commands_start_a_worker_and_see_it(
+    celery_group: ProcessGroup, deployment: Deployment
+) -> None:
+    environ = {**celery_group.environ, "HEADWAY_CELERY_CONTROL": "true"}
+    deployment.add_seller("acme", *PARTS)
+    queues = "tick,fetch.boeing,push.shopify"
+    output, child = os.pipe()
+    with subprocess.Popen(
+        [sys.executable, "-m", "celery", "-A", "headway", "worker", "-Q", queues, "-c", "2",
+         "--hostname", "boeing_sync@%h"],
+        env={**os.environ, **environ},
+        stdout=child,
+        stderr=child,
+    ) as worker:  # fmt: skip
+        os.close(child)
+        threading.Thread(target=celery_group._read, args=(worker, output), daemon=True).start()
+        try:
+            celery_group.until(lambda: shows(deployment, OLD, *PARTS))
+            assert "pong" in celery("inspect", "ping", **environ).stdout
+            registered = celery("inspect", "registered", **environ).stdout
+            assert {"headway.fetch", "headway.push", "headway.pull", "headway.tick"} <= set(
+                registered.split()
+            )
+            assert celery("inspect", "active", **environ).returncode == 0
+            process = "SELECT count(*) FROM processes WHERE verb = 'worker'"
+            assert deployment.one(process) == 1, "it reports itself like any worker"
+            seen = heard(environ["HEADWAY_BROKER_URL"])
+            assert seen == "boeing_sync", "Flower reads its heartbeats"
+        finally:
+            worker.terminate()
+            assert worker.wait(PATIENCE_S) == 0
+    assert not deployment.one("SELECT count(*) FROM processes WHERE verb = 'worker'")
+    assert not deployment.one("SELECT count(*) FROM product_sync_schedule WHERE lease_owner <> ''")

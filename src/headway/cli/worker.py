@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,8 +21,6 @@ from headway.errors import ConfigError, StoreError
 if TYPE_CHECKING:
     from headway.app import App
     from headway.config import Settings
-
-if TYPE_CHECKING:
     from headway.runners.celery_runner import CeleryRunner
 
 # Connections beside one for each step under way: the tick, the signs of life, messages, one to
@@ -65,10 +63,6 @@ def worker(
     it joins a demo with workers that runs on this machine: headway demo --workers 3.
     """
     from headway import config
-    from headway.app.dispatch import dispatch_rule
-    from headway.cli.serving import join
-    from headway.cli.session import open_session
-    from headway.cli.speed import dispatch_at_speed
 
     settings = config.load()
     voice = CommandConsole(settings)
@@ -77,34 +71,56 @@ def worker(
         _check_health(settings, voice)
         return
     require_scale("headway worker")
-    from headway.runners.celery_app import check_broker, make_celery
-    from headway.runners.celery_runner import CeleryRunner
-
     count = settings.worker_concurrency if concurrency is None else concurrency
-    queue_names, size = _queues(queues), count + POOL_SPARE
+    queue_names = _queues(queues)
     with ExitStack() as stack:
-        stack.enter_context(voice.log.library_warnings())
-        session = stack.enter_context(open_session(settings, pool_size=size))
-        app, speed = _at_its_speed(stack, session.app)
-        celery = make_celery(app.settings, connections=size)
-        check_broker(celery)
-        owner = f"{platform.node()}:{os.getpid()}"
-        _prepare(app, owner, queue_names, voice)
-        _show_metrics(stack, app, voice)
-        join(stack, app, "worker", voice)
-        runner = CeleryRunner(
-            app,
-            celery,
-            owner=owner,
-            report=voice.tell,
-            rule=dispatch_at_speed(dispatch_rule(app), speed),
-            ticks=app.settings.ticks == "workers",
-            speed=speed,
-        )
+        runner, owner = open_runner(stack, settings, voice, count=count, queues=queue_names)
         stack.enter_context(_stopped_by_signals(runner))
         voice.say(f"Headway works as {owner}: {', '.join(queue_names)}; {count} steps at once.")
         runner.run(concurrency=count, queues=queue_names)
     voice.say("Headway has stopped.")
+
+
+def open_runner(
+    stack: ExitStack,
+    settings: Settings,
+    voice: CommandConsole,
+    *,
+    count: int,
+    queues: Sequence[str],
+    celery: Any = None,  # noqa: ANN401 - only the runners know Celery
+) -> tuple[CeleryRunner, str]:
+    """Open the database and return the runner of a worker process, and its name.
+
+    Without `celery` it gets a Celery application of its own.
+    """
+    from headway.app.dispatch import dispatch_rule
+    from headway.cli.serving import join
+    from headway.cli.session import open_session
+    from headway.cli.speed import dispatch_at_speed
+    from headway.runners.celery_app import check_broker, make_celery
+    from headway.runners.celery_runner import CeleryRunner
+
+    size = count + POOL_SPARE
+    stack.enter_context(voice.log.library_warnings())
+    session = stack.enter_context(open_session(settings, pool_size=size))
+    app, speed = _at_its_speed(stack, session.app)
+    celery = celery or make_celery(app.settings, connections=size)
+    check_broker(celery)
+    owner = f"{platform.node()}:{os.getpid()}"
+    _prepare(app, owner, queues, voice)
+    _show_metrics(stack, app, voice)
+    join(stack, app, "worker", voice)
+    runner = CeleryRunner(
+        app,
+        celery,
+        owner=owner,
+        report=voice.tell,
+        rule=dispatch_at_speed(dispatch_rule(app), speed),
+        ticks=app.settings.ticks == "workers",
+        speed=speed,
+    )
+    return runner, owner
 
 
 def _check_health(settings: Settings, voice: CommandConsole) -> None:

@@ -40,6 +40,13 @@ class DeploymentSettings(BaseModel):
         "HEADWAY_TICKS", "workers", "what starts a tick: one of the workers, or celery beat"
     )
 
+    celery_control: bool = _setting(
+        "HEADWAY_CELERY_CONTROL",
+        default=False,
+        help_="let celery inspect and Flower see the workers; whoever reaches the broker can then"
+        " stop them, and each message costs three more",
+    )
+
     server: str = _setting(
         "HEADWAY_SERVER",
         "",

@@ -55,9 +55,11 @@ def make_celery(settings: Settings, *, connections: int = 10) -> Celery:
         task_create_missing_queues=False,
         task_default_queue=TICK_QUEUE,
         worker_prefetch_multiplier=1,
-        # Otherwise anyone with access to the broker could stop workers by a message.
-        worker_enable_remote_control=False,
-        worker_send_task_events=False,
+        worker_pool="threads",
+        worker_concurrency=settings.worker_concurrency,
+        # Anyone with access to the broker can then stop workers by a message.
+        worker_enable_remote_control=settings.celery_control,
+        worker_send_task_events=settings.celery_control,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
         broker_pool_limit=connections,

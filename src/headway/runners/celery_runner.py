@@ -84,25 +84,35 @@ class CeleryRunner:
                 quiet=True,
                 without_gossip=True,
                 without_mingle=True,
-                without_heartbeat=True,
+                # Flower takes a worker without a heartbeat for one that is offline.
+                without_heartbeat=not self._celery.conf.worker_enable_remote_control,
             )
         handler = _WarningReport(self._report, self._threads.stopping)
         for name in LOGGERS:
             logging.getLogger(name).addHandler(handler)
             logging.getLogger(name).propagate = False
+        self.begin()
+        try:
+            worker.start()
+        finally:
+            self._threads.stop(STOP_S)
+            for name in LOGGERS:
+                logging.getLogger(name).removeHandler(handler)
+        self.end()
+
+    def begin(self) -> None:
+        """Start what runs beside the tasks: signs of life, tick, notifications."""
         threading.Thread(target=self._await_stop, name="stop", daemon=True).start()
         self._threads.start(life=self._dispatcher.keep)
         if self._ticks:
             self._threads.start(tick=self._tick_loop.step)
         if self._notify is not None:
             self._threads.start(notify=self._notify.step)
-        try:
-            worker.start()
-        finally:
-            self._threads.stop(STOP_S)
-            state.should_stop = None
-            for name in LOGGERS:
-                logging.getLogger(name).removeHandler(handler)
+
+    def end(self) -> None:
+        """Stop it; raises InvariantError if a bug had stopped the worker."""
+        self._threads.stop(STOP_S)
+        state.should_stop = None
         self._tick_loop.give_way()
         self._threads.check()
 
