@@ -34,6 +34,10 @@ def test_a_seller_has_the_default_terms_until_it_sets_its_own(
         "compare_at": "keep", "channels": "Online Store", "oversell": "keep",
         "description_template": "{description}",
         "guard_move": "0.7", "guard_share": "0.5",
+        "currency": "USD",
+        "locations": "Dallas Central=Dallas Central, Chicago IL=Chicago IL, Miami FL=Miami FL,"
+        " Goodyear AZ=Goodyear AZ",
+        "markups": "",
     }  # fmt: skip
     assert reply["own"] == ["price_basis", "markup", "rounding", "margin_min", "guard_share"]
     on_database("terms", "acme", "--reset", "--compare-at", "list")

@@ -31,7 +31,7 @@ TERMS = {
     "guard_share": ("mass changes held beyond", True),
     "currency": ("sells in", False),
     "locations": ("sells from", False),
-    "markups": ("markups of groups", False),
+    "markups": ("groups with a markup", False),
 }
 Oversell = Annotated[
     Literal["keep", "deny"] | None,

@@ -148,6 +148,8 @@ def test_a_unit_that_nobody_explained_is_held_and_other_words_for_each_are_not()
     assert read(observed(unit="RL"), desired=None, batch_id="b").held_reason == (
         "sold by the unit RL, which HEADWAY_UNITS does not explain"
     )
+    for hundreds in ("C", "M", "CEN"):  # a hundred and a thousand to some, not to all
+        assert read(observed(unit=hundreds), batch_id="b").held_reason is not None
     for each in ("", "EA", "ea", "PC", "Kit"):
         assert read(observed(unit=each)).held_reason is None
 
