@@ -41,6 +41,25 @@ Template = Annotated[
     str | None,
     typer.Option(help="HTML for new products, with {name}, {description}, {sku} and others."),
 ]
+Currency = Annotated[str | None, typer.Option(help="Currency that the shop sells in: EUR.")]
+Locations = Annotated[
+    str | None, typer.Option(help='Where stock is sold from: "Supplier place=Shop place, ...".')
+]
+GroupMarkups = Annotated[
+    str | None, typer.Option(help='Markups of groups: "WF*=12%, family:Hardware=8%".')
+]
+CompareAt = Annotated[
+    Literal["keep", "clear", "list"] | None,
+    typer.Option(help="Crossed-out price: the merchant's own, none, or the list price."),
+]
+Channels = Annotated[
+    str | None,
+    typer.Option(help="Sales channels that published parts are visible on, or none."),
+]
+GuardMove = Annotated[str | None, typer.Option(help="Hold price changes beyond this share: 50%.")]
+GuardShare = Annotated[
+    str | None, typer.Option(help="Hold changes of a larger share of a catalog a day: 25%.")
+]
 EXAMPLES = """Examples:
 
 headway terms acme
@@ -78,31 +97,15 @@ def terms(
     min_margin: Annotated[
         str | None, typer.Option(help="Least markup on what a part costs us: 5% or 0.05.")
     ] = None,
-    compare_at: Annotated[
-        Literal["keep", "clear", "list"] | None,
-        typer.Option(help="Crossed-out price: the merchant's own, none, or the list price."),
-    ] = None,
-    channels: Annotated[
-        str | None,
-        typer.Option(help="Sales channels that published parts are visible on, or none."),
-    ] = None,
+    compare_at: CompareAt = None,
+    channels: Channels = None,
     oversell: Oversell = None,
     description_template: Template = None,
-    guard_move: Annotated[
-        str | None, typer.Option(help="Hold price changes beyond this share: 50%.")
-    ] = None,
-    guard_share: Annotated[
-        str | None, typer.Option(help="Hold changes of a larger share of a catalog a day: 25%.")
-    ] = None,
-    currency: Annotated[
-        str | None, typer.Option(help="Currency that the shop sells in: EUR.")
-    ] = None,
-    locations: Annotated[
-        str | None, typer.Option(help='Where stock is sold from: "Supplier place=Shop place, ...".')
-    ] = None,
-    markups: Annotated[
-        str | None, typer.Option(help='Markups of groups: "WF*=12%, family:Hardware=8%".')
-    ] = None,
+    guard_move: GuardMove = None,
+    guard_share: GuardShare = None,
+    currency: Currency = None,
+    locations: Locations = None,
+    markups: GroupMarkups = None,
     reset: Annotated[bool, typer.Option("--reset", help="Remove the seller's own values.")] = False,
     server: Server = None,
     as_json: AsJson = False,
