@@ -10,19 +10,21 @@ ACME = SellerId("acme")
 OPERATOR = Principal(id="1", name="ops", role=Role.OPERATOR)
 READER = Principal(id="2", name="board", role=Role.READER)
 SELLER = Principal(id="3", name="acme's shop", role=Role.SELLER, seller=ACME)
+TAKER = Principal(id="5", name="import script", role=Role.PERMITS)
 READER_OF_ONE = Principal(id="4", name="acme's accountant", role=Role.READER, seller=ACME)
 
 TABLE = {
-    Need.READ: (True, True, True, True),
-    Need.WRITE: (True, False, True, False),
-    Need.OVERSEE: (True, True, False, False),
-    Need.OPERATE: (True, False, False, False),
+    Need.READ: (True, True, True, True, False),
+    Need.WRITE: (True, False, True, False, False),
+    Need.OVERSEE: (True, True, False, False, False),
+    Need.OPERATE: (True, False, False, False, False),
+    Need.PERMIT: (True, False, False, False, True),
 }
 
 
 @pytest.mark.parametrize("need", Need)
 def test_everybody_may_do_what_the_table_says(need: Need) -> None:
-    everybody = (OPERATOR, READER, SELLER, READER_OF_ONE)
+    everybody = (OPERATOR, READER, SELLER, READER_OF_ONE, TAKER)
     assert tuple(person.may(need) for person in everybody) == TABLE[need]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.conftest import START
+from tests.conftest import HTTP_TIMEOUT_S, START
 from tests.web.api_requests import ApiClient
 from tests.web.login_requests import HOUR, KEYS, ME, OPS, OpenSite, bearer, log_in, refused
 
@@ -359,7 +359,9 @@ def test_a_stream_ends_soon_after_a_revocation_or_a_logout(
     server = SiteServer(create(app, real_time=clock, refresh_s=0.02, ask_again_s=0.02), listener)
     server.start()
     try:
-        with httpx.Client(base_url=address(listener), timeout=20, trust_env=False) as site:
+        with httpx.Client(
+            base_url=address(listener), timeout=HTTP_TIMEOUT_S, trust_env=False
+        ) as site:
             token = log_in(site, key)
             with site.stream("GET", "/live") as watched:
                 lines = watched.iter_lines()
@@ -383,7 +385,9 @@ def test_the_number_of_open_streams_is_limited(
     limits = httpx.Limits(max_connections=STREAMS_MAX + 10)
     with ExitStack() as open_ones:
         many = open_ones.enter_context(
-            httpx.Client(base_url=site.base_url, timeout=20, trust_env=False, limits=limits)
+            httpx.Client(
+                base_url=site.base_url, timeout=HTTP_TIMEOUT_S, trust_env=False, limits=limits
+            )
         )
         for _ in range(STREAMS_MAX):
             watched = open_ones.enter_context(many.stream("GET", "/live", headers=bearer(key)))

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 import httpx
 import pytest
+from tests.conftest import HTTP_TIMEOUT_S
 from tests.operations.sample import SampleDeployment
 
 from headway.web.connection_limits import HEADER_BYTES_MAX, PER_ADDRESS_MAX
@@ -34,7 +35,7 @@ def serve(sample: SampleDeployment) -> Iterator[Serve]:
 
 
 def connect(stack: ExitStack, place: tuple[str, int]) -> socket.socket:
-    return stack.enter_context(socket.create_connection(place, timeout=20))
+    return stack.enter_context(socket.create_connection(place, timeout=HTTP_TIMEOUT_S))
 
 
 def read_all(sender: socket.socket) -> bytes:

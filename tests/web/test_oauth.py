@@ -160,7 +160,7 @@ def make(
         app = replace(build(settings, clock, pool), consents=consents)
         serving = SiteServer(create(app), taken)
         serving.start()
-        api = httpx.Client(base_url=here, timeout=20, trust_env=False)
+        api = httpx.Client(base_url=here, timeout=HTTP_TIMEOUT_S, trust_env=False)
         ends.extend((api.close, serving.stop))
         return World(app, api, clock, etsy, shopify)
 
@@ -304,7 +304,7 @@ def test_ten_concurrent_redirects_connect_once(world: World) -> None:
                 params=query,
                 headers=cookie,
                 trust_env=False,
-                timeout=20,
+                timeout=HTTP_TIMEOUT_S,
             )
             for _ in range(10)
         ]

@@ -72,7 +72,7 @@ def link(app: App, seller: str = "acme") -> str:
 
 def connect_in_browser(app: App) -> httpx.Response:
     """Follow the redirects as a browser of a consenting user; return the last page."""
-    with httpx.Client(trust_env=False, timeout=20) as browser:
+    with httpx.Client(trust_env=False, timeout=HTTP_TIMEOUT_S) as browser:
         url = browser.get(link(app)).headers["location"]
         return browser.get(browser.get(url).headers["location"])
 

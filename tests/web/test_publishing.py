@@ -8,6 +8,7 @@ import httpx
 import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import TypeAdapter
+from tests.conftest import HTTP_TIMEOUT_S
 from tests.web.keys import auth_headers
 
 from headway.app import build
@@ -49,7 +50,10 @@ def api(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[h
     server.start()
     try:
         with httpx.Client(
-            base_url=address(listener), headers=auth_headers(pool), timeout=20, trust_env=False
+            base_url=address(listener),
+            headers=auth_headers(pool),
+            timeout=HTTP_TIMEOUT_S,
+            trust_env=False,
         ) as client:
             yield client
     finally:

@@ -18,7 +18,7 @@ import httpx
 import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
-from tests.conftest import START, fresh_database
+from tests.conftest import HTTP_TIMEOUT_S, START, fresh_database
 
 from headway.app import App, build
 from headway.app.accounts import connect_account
@@ -307,7 +307,9 @@ def serve_world(pool: ConnectionPool, folder: Path) -> Iterator[TwoSellers]:
     server = SiteServer(create(app, real_time=clock), listener)
     server.start()
     try:
-        with httpx.Client(base_url=address(listener), timeout=20, trust_env=False) as client:
+        with httpx.Client(
+            base_url=address(listener), timeout=HTTP_TIMEOUT_S, trust_env=False
+        ) as client:
             yield TwoSellers(app=app, client=client, things=things, keys=keys)
     finally:
         server.stop()

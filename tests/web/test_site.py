@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr, TypeAdapter
+from tests.conftest import HTTP_TIMEOUT_S
 from tests.web.keys import auth_headers
 
 from headway.app import App, build
@@ -141,7 +142,7 @@ def page(pipeline: SyncPipeline) -> Iterator[httpx.Client]:
         with httpx.Client(
             base_url=address(listener),
             headers=auth_headers(pipeline.app.pool),
-            timeout=20,
+            timeout=HTTP_TIMEOUT_S,
             trust_env=False,
         ) as client:
             yield client
@@ -305,7 +306,7 @@ def test_a_stream_ends_and_sends_a_retry_time(pipeline: SyncPipeline) -> None:
             f"{address(listener)}live",
             headers=auth_headers(pipeline.app.pool),
             trust_env=False,
-            timeout=20,
+            timeout=HTTP_TIMEOUT_S,
         ) as response:
             whole = response.read().decode()
     finally:
@@ -323,7 +324,7 @@ def test_an_open_stream_does_not_delay_shutdown(pipeline: SyncPipeline) -> None:
         f"{address(listener)}live",
         headers=auth_headers(pipeline.app.pool),
         trust_env=False,
-        timeout=20,
+        timeout=HTTP_TIMEOUT_S,
     ) as response:
         stream = events(response)
         next(stream)

@@ -14,6 +14,7 @@ import httpx
 import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
+from tests.conftest import HTTP_TIMEOUT_S
 
 from headway.app import build
 from headway.config import Settings
@@ -68,7 +69,9 @@ def serve(
         count_taken = listen("127.0.0.1", 0)
         serving = SiteServer(create(app, body_wait_s=body_wait_s), count_taken)
         serving.start()
-        client = httpx.Client(base_url=address(count_taken), timeout=20, trust_env=False)
+        client = httpx.Client(
+            base_url=address(count_taken), timeout=HTTP_TIMEOUT_S, trust_env=False
+        )
         ends.extend((client.close, serving.stop))
         return client
 
@@ -277,7 +280,7 @@ def test_a_missing_secret_names_the_setting(
 def test_a_body_that_is_too_large_is_refused_while_it_comes(api: httpx.Client, length: str) -> None:
     """An endless body would get no response if it were read completely first."""
     host, port = api.base_url.host, api.base_url.port
-    with socket.create_connection((host, port), timeout=20) as sock:
+    with socket.create_connection((host, port), timeout=HTTP_TIMEOUT_S) as sock:
         sock.sendall(f"POST /webhooks/etsy HTTP/1.1\r\nHost: x\r\n{length}\r\n\r\n".encode())
         response = b""
         if "chunked" in length:
@@ -301,7 +304,9 @@ def test_a_chunked_body_is_read_completely(api: httpx.Client, delivery: Callable
 
 def test_a_body_that_never_arrives_times_out(serve: Callable[..., httpx.Client]) -> None:
     api = serve(body_wait_s=0.05)
-    with socket.create_connection((api.base_url.host, api.base_url.port), timeout=20) as sock:
+    with socket.create_connection(
+        (api.base_url.host, api.base_url.port), timeout=HTTP_TIMEOUT_S
+    ) as sock:
         sock.sendall(b"POST /webhooks/etsy HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
         assert sock.recv(65_536).startswith(b"HTTP/1.1 408 ")
 
