@@ -14,6 +14,12 @@ from headway_lab.simulators.shopify.apps import AppSecret
 from headway_lab.simulators.shopify.webhooks import Delivery
 
 ORDERS, COPIES, SENDERS = 150, 10, 24
+# If the flood takes long, further runs are spaced, and what is left waits for the next one.
+FORGOTTEN = """
+SELECT count(*) FROM webhook_deliveries AS delivery WHERE handled_at IS NULL AND NOT EXISTS (
+  SELECT FROM sync_jobs AS job WHERE job.account_id = delivery.account_id
+    AND job.kind = delivery.kind AND status = 'queued' AND wait_reason LIKE 'many webhooks%')
+"""
 
 
 def test_each_webhook_of_a_flood_is_stored_once(day: Storm, report: Report) -> None:
@@ -54,5 +60,5 @@ def test_each_webhook_of_a_flood_is_stored_once(day: Storm, report: Report) -> N
         f" times; all settled {recovery_s:.0f} s later"
     )
     assert woken < ORDERS
-    assert not deployment.one("SELECT count(*) FROM webhook_deliveries WHERE handled_at IS NULL")
+    assert deployment.one(FORGOTTEN) == 0
     assert breaches(deployment) == []
