@@ -47,7 +47,9 @@ def test_every_headway_command_in_it_exists_with_its_options(page: Path) -> None
         while words and hasattr(command, "commands"):
             assert words[0] in command.commands, f"{page.name}: headway {' '.join(words)}"
             command = command.commands[words.pop(0)]
-        known = {name for option in command.params for name in option.opts}
+        known = {
+            name for option in command.params for name in (*option.opts, *option.secondary_opts)
+        }
         used = {word.partition("=")[0] for word in words if word.startswith("--")}
         assert used <= known | {"--help", "--"}, f"{page.name}: {sorted(used - known)}"
 

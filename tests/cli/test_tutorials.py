@@ -1,5 +1,6 @@
 """The tutorials, word for word: the test takes commands, files and output from the pages."""
 
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import ExitStack
 from decimal import Decimal
@@ -18,7 +19,7 @@ from headway_lab.simulators.shopify.shop import ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 from headway_lab.simulators.transport import serve
 
-FIRST_SHOP = "first-shop.md"
+FIRST_SHOP, HUNDRED = "first-shop.md", "hundred-sellers.md"
 ACME = "acme.myshopify.com"
 
 
@@ -47,6 +48,21 @@ def test_the_demo_of_the_first_tutorial_goes_as_it_says(
     assert len(reader.done) >= 11
 
 
+def serve_supplier(stack: ExitStack) -> dict[str, str]:
+    """Serve a supplier that accepts the credentials of the tutorials; return where it is."""
+    access = SignIn(
+        client_id="your-client-id",
+        client_secret="your-client-secret",
+        username="your-username",
+        password="your-password",
+    )
+    supplier = BoeingSimulator(Parts(), SystemClock(), limit=1000, sign_in=access, delay_s=(0, 0))
+    return {
+        "HEADWAY_BOEING_URL": stack.enter_context(serve(supplier.handle, SystemClock())).url,
+        **QUICK,
+    }
+
+
 def own_shop(stack: ExitStack) -> tuple[ShopifySimulator, dict[str, str]]:
     """Serve a supplier and the reader's shop; return the shop, and where both are."""
     clock = SystemClock()
@@ -59,18 +75,8 @@ def own_shop(stack: ExitStack) -> tuple[ShopifySimulator, dict[str, str]]:
     for number, sku in enumerate(texts[1].split()[1:]):
         stock = dict.fromkeys(setup.locations, number)
         shops.seed_product(ACME, sku, quantities=stock, price=Decimal(10 + number * 10), title=sku)
-    access = SignIn(
-        client_id="your-client-id",
-        client_secret="your-client-secret",
-        username="your-username",
-        password="your-password",
-    )
-    supplier = BoeingSimulator(Parts(), clock, limit=1000, sign_in=access, delay_s=(0, 0))
-    addresses = {
-        "HEADWAY_BOEING_URL": stack.enter_context(serve(supplier.handle, clock)).url,
-        "HEADWAY_SHOPIFY_URL": f"{stack.enter_context(serve(shops.handle, clock)).url}/{{shop}}",
-    }
-    return shops, {**addresses, **QUICK}
+    server = stack.enter_context(serve(shops.handle, clock))
+    return shops, {**serve_supplier(stack), "HEADWAY_SHOPIFY_URL": f"{server.url}/{{shop}}"}
 
 
 def test_the_readers_own_shop_is_taken_over_as_the_first_tutorial_says(
@@ -98,6 +104,46 @@ def test_the_readers_own_shop_is_taken_over_as_the_first_tutorial_says(
     prices = {variant.sku: variant.price for variant in shops.shop(ACME).variants.values()}
     assert prices["BACB30NR4K3"] == Decimal("56.00")
     assert prices["WF330523=7A"] == Decimal(10), "a price that is held was written"
+
+
+def test_a_server_with_a_hundred_sellers_comes_up_as_the_second_tutorial_says(
+    headway_in_process: Headway,
+    database: str,
+    pool: ConnectionPool,
+    tmp_path: Path,
+    stack: ExitStack,
+) -> None:
+    clock = SystemClock()
+    sellers = [f"shop-{number:03}" for number in range(1, 101)]
+    setups = [
+        ShopSetup(
+            domain=f"{seller}.myshopify.com",
+            locations=("Main warehouse",),
+            access_token=f"token-{seller}",
+        )
+        for seller in sellers
+    ]
+    (tmp_path / "tokens").mkdir()
+    for seller, setup in zip(sellers, setups, strict=True):
+        (tmp_path / "tokens" / seller).write_text(setup.access_token)
+    shops = ShopifySimulator(clock, shops=setups, delay_s=(0, 0))
+    server = stack.enter_context(serve(shops.handle, clock))
+    environment = environment_of(
+        tmp_path / "data",
+        DATABASE_URL=database,
+        HEADWAY_SECRET_KEY=urlsafe_b64encode(bytes(32)).decode(),
+        HEADWAY_SHOPIFY_URL=f"{server.url}/{{shop}}",
+        **serve_supplier(stack),
+    )
+    reader = Reader(
+        run=headway_in_process,
+        folder=tmp_path,
+        stack=stack,
+        environment=environment,
+        before={"run": lambda: let_a_minute_pass(pool, environment)},
+    )
+    reader.follow(part_of(HUNDRED, "The server"))
+    assert not shops.effects, "a shop in rehearsal was written"
 
 
 @pytest.mark.parametrize(

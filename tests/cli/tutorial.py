@@ -108,9 +108,18 @@ class Reader:
                 self._headway(shlex.split(VERSION.sub(self.version, rest)), step.shown)
             elif program == "export":
                 name, _, value = shlex.split(rest)[0].partition("=")
-                self.environment[name] = value
+                self.environment.setdefault(name, value)
             else:
-                subprocess.run(["sh", "-ec", step.command], cwd=self.folder, check=True)
+                self._shell(step.command)
+
+    def _shell(self, command: str) -> None:
+        """Run a line of the shell; its calls of headway are collected, and run in this process."""
+        calls = self.folder / ".calls"
+        calls.write_bytes(b"")
+        collect = r"""headway() { printf '%s\0' "$@" >> .calls; echo >> .calls; }"""
+        subprocess.run(["sh", "-ec", f"{collect}\n{command}"], cwd=self.folder, check=True)
+        for call in calls.read_text(encoding="utf-8").splitlines():
+            self._headway(call.rstrip("\0").split("\0"), ())
 
     def _headway(self, words: list[str], shown: tuple[str, ...]) -> None:
         if words[0] in self.before:
