@@ -177,6 +177,34 @@ def test_what_the_shop_confirmed_is_applied_and_nothing_is_left_to_push(
     )
 
 
+def test_what_the_shop_confirmed_is_copied_to_product_staging_and_the_event_names_the_worker(
+    pool: ConnectionPool, pushes: Pushes, enter: Enter
+) -> None:
+    enter("A-1")
+    observed = {"list_price": "10", "net_price": "9.5", "quantities": {"Dallas Central": 5}}
+    with pool.connection() as connection:
+        connection.execute("UPDATE listing_state SET observed = %s", [json.dumps(observed)])
+        connection.execute(
+            "INSERT INTO product_staging (user_id, sku, shop_sku, batch_id, status, reason, price,"
+            " inventory_quantity) SELECT 'acme', sku, sku, gen_random_uuid(), 'created', 'kept',"
+            " 60, 1 FROM unnest(ARRAY['A-1', 'A-2']) AS sku"
+        )
+    visit = push_lease(pushes)
+    failed = ListingEvent(kind="shopify_update_failed", error="no", code="REFUSED")
+    pushed = Pushed(change=visit.changes[0], applied=DESIRED, ids=IDS, events=(failed,))
+    assert pushes.settle(visit, [pushed], now=START)
+    columns = "sku, status, reason, price, list_price, net_price, inventory_quantity"
+    with pool.connection() as connection:
+        staged = connection.execute(
+            f"SELECT {columns} FROM product_staging ORDER BY sku"
+        ).fetchall()
+        event = connection.execute("SELECT error_code, task_id FROM sync_audit_log").fetchall()
+    numbers = (Decimal("11.00"), Decimal(10), Decimal("9.5"), 5)
+    assert staged[0] == ("A-1", "created", "kept", *numbers)
+    assert staged[1] == ("A-2", "created", "kept", Decimal(60), None, None, 1)
+    assert event == [("REFUSED", "w")]
+
+
 def test_a_newer_desired_state_stays_due_whatever_the_visit_came_to(
     pool: ConnectionPool, pushes: Pushes, enter: Enter
 ) -> None:
