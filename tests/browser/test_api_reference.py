@@ -18,7 +18,7 @@ def test_it_can_be_read_on_a_wide_and_on_a_narrow_screen_in_light_and_dark(
     page.get_by_role("button", name="Logged in as").click()
     page.get_by_role("link", name="API reference").click()
     assert all_visible(page)
-    page.get_by_role("link", name="Approve Changes").click()
+    page.get_by_role("link", name="Approve changes").click()
     expect(page).to_have_url(f"{live_site.url}docs/changes#approve_changes")
     expect(page.locator("#approve_changes")).to_be_in_viewport()
     assert all_visible(page)

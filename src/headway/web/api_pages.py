@@ -24,8 +24,8 @@ BOUNDS = {
     "exclusiveMinimum": "more than {}",
     "maximum": "at most {}",
     "maxLength": "up to {} characters",
-    "minItems": "at least {} items",
-    "maxItems": "at most {} items",
+    "minItems": "{} or more",
+    "maxItems": "{} or fewer",
 }
 FORMATS = {"date-time": "time", "decimal": "decimal text", "base64": "base64 text"}
 KINDS = {"string": "text", "boolean": "true or false", "null": "null", "object": "object"}

@@ -66,6 +66,7 @@ def document(site: FastAPI) -> dict[str, Any]:
         _require_reply_fields(spec, schemas)
         complete(schemas, _types())
         for operation in operations(spec):
+            operation["summary"] = operation["summary"].capitalize()
             _describe_problems(operation)
             _describe_success(operation, schemas)
             _describe_parameters(operation, schemas)
