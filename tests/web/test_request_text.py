@@ -1,5 +1,6 @@
 """Requests that no program of ours sends: each is refused, and the field is named."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -128,4 +129,21 @@ def test_a_login_with_more_fields_than_the_form_has_shows_the_form_again(site: F
     answer = ApiClient(site).post("/login", data=form)
     assert answer.status_code == 422
     assert "<form" in answer.text
+    assert answer.headers["content-security-policy"]
+
+
+def test_a_bug_is_answered_as_a_problem_with_security_headers(site: FastAPI) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    site.add_api_route("/bug", fail)
+
+    async def send() -> httpx.Response:
+        transport = httpx.ASGITransport(app=site, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here.test") as client:
+            return await client.get("/bug")
+
+    answer = asyncio.run(send())
+    assert answer.status_code == 500
+    assert answer.json()["title"] == "internal error"
     assert answer.headers["content-security-policy"]

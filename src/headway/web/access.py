@@ -19,7 +19,7 @@ from headway.operations.callers import Caller
 from headway.web.authentication import COOKIE, CSRF_HEADER, SAFE, AuthenticationGate, Visitor
 from headway.web.body_limits import read_body, with_body
 from headway.web.idempotency import HEADER, KEY_CHARS_MAX, once
-from headway.web.problems import Handle, Problem, answering
+from headway.web.problems import Handle, answering, error_responses
 from headway.web.request_text import require_readable_body, require_readable_query
 
 NEED = "x-headway-need"
@@ -32,26 +32,8 @@ SESSION_SCHEME = APIKeyCookie(
     description=f"A browser's session; what it writes shows its token in {CSRF_HEADER}.",
     auto_error=False,
 )
-RETRY_AFTER = {
-    "description": "How many seconds to wait.",
-    "schema": {"type": "integer", "minimum": 0, "examples": [30]},
-}
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    401: {"model": Problem, "description": "No key or session that we know."},
-    403: {"model": Problem, "description": "Known, but not allowed to; see docs: access."},
-    422: {"model": Problem, "description": "Malformed; the detail names the field."},
-    429: {
-        "model": Problem,
-        "description": "Too many requests; `Retry-After` says how long to wait.",
-        "headers": {"Retry-After": RETRY_AFTER},
-    },
-    503: {"model": Problem, "description": "The database is down."},
-}
-WRITE_REFUSALS: dict[int | str, dict[str, Any]] = {
-    408: {"model": Problem, "description": "The body did not come in time."},
-    409: {"model": Problem, "description": "Not as things are, or the same is under way."},
-    413: {"model": Problem, "description": "The body is too large."},
-}
+REFUSALS = error_responses(401, 403, 422, 429, 503)
+WRITE_REFUSALS = error_responses(408, 409, 413)
 KEY_PARAMETER = {
     "name": HEADER,
     "in": "header",

@@ -12,7 +12,7 @@ from fastapi.openapi.utils import get_openapi
 
 from headway.operations.registry import OPERATIONS
 from headway.web.field_descriptions import PARAMETERS, Schema, complete, describe
-from headway.web.problems import Shape
+from headway.web.problems import DESCRIPTIONS, Shape
 
 PROBLEM, PLAIN_JSON = "application/problem+json", "application/json"
 OURS = {"$ref": "#/components/schemas/Problem"}
@@ -66,6 +66,7 @@ def document(site: FastAPI) -> dict[str, Any]:
         _require_reply_fields(spec, schemas)
         complete(schemas, _types())
         for operation in operations(spec):
+            operation["responses"] = dict(sorted(operation["responses"].items()))
             operation["summary"] = operation["summary"].capitalize()
             _describe_problems(operation)
             _describe_success(operation, schemas)
@@ -130,7 +131,7 @@ def _describe_problems(operation: dict[str, Any]) -> None:
         if int(status) >= REFUSED and (schema == OURS or is_fastapis):
             reply["content"] = {PROBLEM: {"schema": OURS}}
             if is_fastapis:
-                reply["description"] = "Malformed; the detail names the field."
+                reply["description"] = DESCRIPTIONS[422]
 
 
 def _describe_success(operation: Schema, schemas: Mapping[str, Schema]) -> None:

@@ -27,21 +27,35 @@ NO_OBJECT_ADVICE = "body: send a JSON object, with the header content-type: appl
 # What FastAPI answers for a body that it cannot read, such as one nested too deeply.
 FASTAPIS_UNREADABLE = 400
 TITLES = {
-    400: "the body makes no sense",
-    401: "nobody we know",
+    400: "the request is malformed",
+    401: "not authenticated",
     403: "not allowed",
     404: "not found",
-    408: "the body did not come",
-    409: "not as things are",
+    405: "method not allowed",
+    408: "the body did not arrive in time",
+    409: "conflict",
     413: "the body is too large",
     422: "the request is malformed",
-    429: "too often",
+    429: "too many requests",
 }
 DESCRIPTIONS: dict[int, str] = {
-    404: "No such thing, or not yours to see.",
-    409: "Not as things are; the detail says why.",
-    422: "Malformed; the detail names the field.",
-    503: "The database is down.",
+    401: "The API key or session is missing, invalid or expired.",
+    403: "The role of the key or session does not allow this.",
+    404: "It does not exist, or it belongs to another seller.",
+    408: "The body did not arrive in time.",
+    409: "It is not as you saw it, or the same request is in progress; `detail` says why.",
+    413: "The body is too large.",
+    422: "The request is malformed; `detail` names the field.",
+    429: "Too many requests; `Retry-After` says how long to wait.",
+    503: "The database does not answer.",
+}
+HEADERS = {
+    429: {
+        "Retry-After": {
+            "description": "How many seconds to wait.",
+            "schema": {"type": "integer", "minimum": 0, "examples": [30]},
+        }
+    }
 }
 Handle = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -128,4 +142,11 @@ def problem(
 
 def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the declaration of these statuses."""
-    return {status: {"model": Problem, "description": DESCRIPTIONS[status]} for status in statuses}
+    return {
+        status: {
+            "model": Problem,
+            "description": DESCRIPTIONS[status],
+            **({"headers": HEADERS[status]} if status in HEADERS else {}),
+        }
+        for status in statuses
+    }

@@ -35,6 +35,7 @@ from headway.web.sections import more, scene
 HERE = Path(__file__).parent
 STREAM_LIFE_S = 600.0
 QUERY_FIELDS_MAX = 50
+BUG = "This is a bug in Headway. Please report it with the traceback in the server's log."
 # A stream ends within so many seconds after its key was revoked or its session ended.
 ASK_AGAIN_S = 10.0
 # Pico draws its arrows and ticks from data: addresses; nothing else may come from elsewhere.
@@ -125,8 +126,11 @@ class Shield:
         if self._is_https or scope.get("scheme") == "https":
             more.append(HSTS)
         is_asset = scope.get("path", "").startswith("/static/")
+        has_begun = False
 
         async def shielded(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
             if message["type"] == "http.response.start":
                 headers = message.get("headers", [])
                 has_caching = any(name.lower() == NO_STORE[0] for name, _ in headers)
@@ -136,10 +140,15 @@ class Shield:
 
         if scope["type"] == "http" and _has_many_fields(scope):
             detail = f"the address may have {QUERY_FIELDS_MAX} fields (name=value)"
-            refusal = problem(400, detail, title="the address makes no sense")
+            refusal = problem(400, detail, title="the address is too long")
             await refusal(scope, receive, shielded)
             return
-        await self._inner(scope, receive, shielded)
+        try:
+            await self._inner(scope, receive, shielded)
+        except Exception:
+            if scope["type"] == "http" and not has_begun:
+                await problem(500, BUG, title="internal error")(scope, receive, shielded)
+            raise
 
 
 def _has_many_fields(scope: Scope) -> bool:
