@@ -33,13 +33,13 @@ def unbooked(deployment: Deployment) -> list[str]:
     """Return the rows in which our tables differ from the platforms' records."""
     problems: list[str] = []
     for account in ConnectedShops(deployment.pool).list():
-        true = _expected_rows(deployment, account.user_id, account.platform)
+        true = _expected_rows(deployment, account.seller, account.platform)
         rows = Warehouse(deployment.pool).rows(account.id)
         different = compare(rows, true, horizon_at=account.horizon_at)
         young = _not_yet_readable(true)
         missing = [row for row in different.missing if row not in young]
         problems_here = (*missing, *different.wrong, *different.extra)
-        problems += [f"{account.user_id} on {account.platform}: {row}" for row in problems_here]
+        problems += [f"{account.seller} on {account.platform}: {row}" for row in problems_here]
     return problems
 
 
