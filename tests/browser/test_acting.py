@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.browser.conftest import BrowserPages, playwright
-from tests.browser.site import DOUBTED, HELD, NORTHWIND, ODD, PARKED, LiveSite
+from tests.browser.site import ACME, DOUBTED, HELD, NORTHWIND, ODD, PARKED, LiveSite
 
 expect = playwright.expect
 
@@ -247,3 +247,27 @@ def test_a_failed_action_shows_an_error_and_can_be_repeated(
     page.unroute(api)
     row.get_by_role("button", name="Approve").click()
     expect(row).to_have_count(0)
+
+
+def test_parts_are_published_from_the_page(page: Any, live_site: LiveSite) -> None:
+    page.goto(f"{live_site.url}parts")
+    page.get_by_role("button", name="Publish parts").click()
+    page.get_by_label("Part numbers, one per line").fill(f"NEW1=K3\n\n {HELD.lower()} \n")
+    page.get_by_label("Into the shop of").fill(ACME)
+    page.locator("#ask-yes").click()
+    expect(toast(page)).to_contain_text("1 refused")
+    expect(toast(page)).to_contain_text(f"differs from {HELD} only in case or spaces")
+    page.goto(f"{live_site.url}parts?q=NEW1")
+    expect(page.locator("table.parts tbody tr")).to_contain_text("NEW1=K3")
+
+
+def test_a_part_is_removed_and_brought_back(page: Any, live_site: LiveSite) -> None:
+    page.goto(f"{live_site.url}parts/{PARKED}")
+    page.get_by_role("button", name="Remove").click()
+    page.get_by_label("In the shop").select_option("keep")
+    page.locator("#ask-yes").click()
+    expect(toast(page)).to_contain_text("removed; the shop is as it was")
+    expect(page.locator(".says")).to_contain_text("neither read nor written")
+    expect(page.locator(".pill.state").first).to_have_text("removed")
+    page.get_by_role("button", name="Revive").click()
+    expect(page.locator(".pill.state").first).not_to_have_text("removed")

@@ -5,6 +5,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 
 from headway.app import App
+from headway.core.access import Need
 from headway.core.catalog.listings import ProductState, SellerId, Sku
 from headway.errors import RequestError, StoreError
 from headway.operations.callers import seller_or_operator
@@ -60,6 +61,7 @@ def router(app: App, pages: Environment) -> APIRouter:
             seller=seller,
             cursor=cursor,
             is_one_seller=own is not None,
+            can_write=principal_of(request).may(Need.WRITE),
             now=app.clock.now(),
         )
         return show(request, PanelKey(view="parts", seller=own), still=still)

@@ -53,6 +53,7 @@ async function ask(verb, body, key = freshKey()) {
 // Every answer of the API says in words what was done; of several, the first and how many more.
 function messageOf(reply, fallback) {
   if (reply.new && reply.next_sync_at) return `${reply.sku}: moved to ${slot(reply.new)}, next read at ${reply.next_sync_at.slice(11, 16)} UTC`;
+  if (reply.batch_id) return requested(reply);
   if (Array.isArray(reply.pauses)) return paused(reply.pauses);
   const results = Object.values(reply).find((list) => Array.isArray(list)) || [];
   const words = (one) => one.message || one.sentence || one.reason || fallback;
@@ -62,6 +63,12 @@ function messageOf(reply, fallback) {
     return `${done} of ${results.length} done; ${results[0].sku || ""} ${words(results[0])}`;
   }
   return Array.isArray(reply.listings) ? "there was nothing to do" : words(reply);
+}
+
+function requested({ counts, parts }) {
+  const totals = Object.entries(counts).map(([status, count]) => `${count} ${status}`).join(", ");
+  const first = parts.find((part) => part.status === "refused") || parts[0];
+  return `${totals}; ${first.part_number}: ${first.reason || first.note}`;
 }
 
 function paused([pause]) {
@@ -170,7 +177,7 @@ async function askFirst(button) {
   document.getElementById("ask-yes").textContent = button.dataset.yes;
   for (const field of form.querySelectorAll("[data-field]")) {
     field.hidden = !askedFields.has(field.dataset.field);
-    for (const input of field.querySelectorAll("input, select")) {
+    for (const input of field.querySelectorAll("input, select, textarea")) {
       input.disabled = field.hidden;
       input.required = askedFields.get(field.dataset.field) || false;
       if (button.dataset[input.name]) input.value = button.dataset[input.name];
@@ -203,6 +210,7 @@ function answers(form) {
     if (name === "for_min") {
       if (value) values.until = until(Number(value));
     } else if (name === "hour" || name === "minute") values[name] = Number(value);
+    else if (name === "part_numbers") values[name] = value.split("\n").map((line) => line.trim()).filter(Boolean);
     else if (name === "to") values.to = `${value}Z`;
     else if (value) values[name] = value;
   }
