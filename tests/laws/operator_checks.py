@@ -122,7 +122,10 @@ class Checks:
             ours.add(new)
             return
         self._require(new > 0, f"L9: {sku} is sold at {new}")
-        self._require(new in self._possible(sku), f"L9: nobody quoted {new} of {sku}")
+        # A merchant's edit is undone, also where the price before it was the merchant's own.
+        is_restored = old in self.edited.get(sku, ()) and new in self.wanted.get(sku, ())
+        is_known = is_restored or new in self._possible(sku)
+        self._require(is_known, f"L9: nobody quoted {new} of {sku}")
         if isinstance(old, Decimal) and old > 0:  # a product that is made begins at nothing
             bases = {old, *self.approved.get(sku, set())}
             if old in self.edited.get(sku, set()):

@@ -92,6 +92,11 @@ def test_people_who_interfere_at_any_moment_lose_no_change_and_harm_no_shop(
     search(play, seed)
 
 
+def test_decisions_about_a_takeover_are_about_what_was_shown(play: Play) -> None:
+    first, approvals = Action(name="round", number=0), range(20)
+    play(117, [first, *(Action(name="approve", number=number) for number in approvals)])
+
+
 @pytest.mark.campaign
 def test_many_worlds(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
     first = int(os.environ.get("HEADWAY_WORLDS_FROM", "100"))
