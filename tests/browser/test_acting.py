@@ -271,3 +271,15 @@ def test_a_part_is_removed_and_brought_back(page: Any, live_site: LiveSite) -> N
     expect(page.locator(".pill.state").first).to_have_text("removed")
     page.get_by_role("button", name="Revive").click()
     expect(page.locator(".pill.state").first).not_to_have_text("removed")
+
+
+def test_the_price_rule_of_a_seller_is_set_on_the_page(page: Any, live_site: LiveSite) -> None:
+    page.goto(f"{live_site.url}parts/{HELD}")
+    page.get_by_role("button", name="Price rule").click()
+    page.get_by_label("Markup", exact=True).fill("12.5%")
+    page.get_by_label("Rounding").select_option("99")
+    page.get_by_role("button", name="Save").click()
+    expect(toast(page)).to_contain_text("price rule of acme saved", ignore_case=True)
+    terms = live_site.app.sellers.own_terms(ACME)
+    assert (terms["markup"], terms["rounding"]) == (Decimal("0.125"), "99")
+    assert terms["price_basis"] is None

@@ -54,6 +54,7 @@ async function ask(verb, body, key = freshKey()) {
 function messageOf(reply, fallback) {
   if (reply.new && reply.next_sync_at) return `${reply.sku}: moved to ${slot(reply.new)}, next read at ${reply.next_sync_at.slice(11, 16)} UTC`;
   if (reply.batch_id) return requested(reply);
+  if (reply.terms) return `price rule of ${reply.seller} saved; it takes effect when a part is next read`;
   if (Array.isArray(reply.pauses)) return paused(reply.pauses);
   const results = Object.values(reply).find((list) => Array.isArray(list)) || [];
   const words = (one) => one.message || one.sentence || one.reason || fallback;
@@ -63,6 +64,12 @@ function messageOf(reply, fallback) {
     return `${done} of ${results.length} done; ${results[0].sku || ""} ${words(results[0])}`;
   }
   return Array.isArray(reply.listings) ? "there was nothing to do" : words(reply);
+}
+
+// 12% and 0.12 alike; what is neither goes as it is, and the API says what is wrong with it.
+function share(text) {
+  const [, number] = text.trim().match(/^(-?[\d.]+) ?%$/) || [];
+  return number === undefined ? text.trim() : (Number(number) / 100).toFixed(6);
 }
 
 function requested({ counts, parts }) {
@@ -211,6 +218,7 @@ function answers(form) {
       if (value) values.until = until(Number(value));
     } else if (name === "hour" || name === "minute") values[name] = Number(value);
     else if (name === "part_numbers") values[name] = value.split("\n").map((line) => line.trim()).filter(Boolean);
+    else if (name === "markup") { if (value) values.markup = share(value); }
     else if (name === "to") values.to = `${value}Z`;
     else if (value) values[name] = value;
   }
