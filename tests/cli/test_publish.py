@@ -148,4 +148,4 @@ def test_waiting_without_a_running_headway_is_refused(
     headway_in_process: Headway, data_dir: Path
 ) -> None:
     message = headway_in_process("publish", "A", "--wait", HEADWAY_DATA_DIR=str(data_dir)).error(2)
-    assert "--wait needs a headway that works; start one with: headway run" in message
+    assert "--wait needs a running Headway; start it with: headway run" in message

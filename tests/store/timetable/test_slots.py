@@ -21,7 +21,7 @@ from headway.core.timetable.policies.policy import latest_due
 from headway.core.timetable.policies.rolling import Rolling
 from headway.core.timetable.policies.split import Split
 from headway.core.timetable.slots import RequestedSlot
-from headway.errors import InvalidError, NotFoundError
+from headway.errors import NotFoundError
 from headway.store.catalog.listings import Listings
 from headway.store.timetable.markets import Markets
 from headway.store.timetable.slots import Timetable
@@ -388,7 +388,5 @@ def test_a_listing_that_cannot_be_moved_is_reported(
     pool: ConnectionPool, timetable: Timetable
 ) -> None:
     add(pool, 1, Split())
-    with pytest.raises(InvalidError, match="under adaptive a part has no slot"):
-        move(timetable, by_name("adaptive"), hour_bucket=3)
     with pytest.raises(NotFoundError, match="acme does not list NONE"):
         timetable.move(ACME, Sku("NONE"), RequestedSlot(hour_bucket=1), policy=Split(), now=NOW)
