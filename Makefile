@@ -38,6 +38,7 @@ check: .venv/.ok  ## format, lint, types, import contracts, tidy rules
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@$(BIN)/mypy --platform darwin
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m pytest -p no:randomly tests/test_tidy.py
 

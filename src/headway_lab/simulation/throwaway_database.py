@@ -8,6 +8,7 @@ import gc
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -99,15 +100,15 @@ def _one_core() -> Iterator[None]:
     They only ever alternate, twenty times a call; waking a process on another core takes longer
     than most of the statements.
     """
-    if not hasattr(os, "sched_setaffinity"):
+    if sys.platform == "linux":
+        cores = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {_idlest(cores)})
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, cores)
+    else:
         yield
-        return
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {_idlest(cores)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, cores)
 
 
 def _socket_folder(pg: Path) -> str:

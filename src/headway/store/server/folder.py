@@ -9,8 +9,10 @@ import re
 import select
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -153,27 +155,56 @@ def await_predecessor(pg: Path) -> None:
     record = pg / "postmaster.pid"
     try:
         pid = int(record.read_text(encoding="utf-8").partition("\n")[0])
-        is_ours = Path(f"/proc/{pid}/cwd").samefile(pg)  # a server works in its data folder
+        is_ours = _works_in(pid, pg)
     except (OSError, ValueError):
         is_ours = False
     if not is_ours:
         record.unlink(missing_ok=True)
         return
-    try:
+    with suppress(ProcessLookupError):
+        if not _end(pid):
+            raise ConfigError(
+                f"an old PostgreSQL (pid {pid}) does not end; end it, then start again"
+            )
+
+
+def _works_in(pid: int, pg: Path) -> bool:
+    """Return True if this process is a server of the data folder; raises OSError if it ended."""
+    if sys.platform == "linux":
+        is_ours = Path(f"/proc/{pid}/cwd").samefile(pg)  # a server works in its data folder
+    else:
+        command = ["/bin/ps", "-ww", "-p", str(pid), "-o", "command="]
+        shown = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        is_ours = f"-D {pg} " in shown.stdout
+    return is_ours
+
+
+if sys.platform == "linux":
+
+    def _end(pid: int) -> bool:
+        """Wait for a process, then ask it to end; its handle never means another process."""
         handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        for hint in (None, signal.SIGINT, signal.SIGQUIT):
-            if hint is not None:
-                signal.pidfd_send_signal(handle, hint)
-            if select.select([handle], [], [], END_S)[0]:
-                return
-    except ProcessLookupError:
-        return
-    finally:
-        os.close(handle)
-    raise ConfigError(f"an old PostgreSQL (pid {pid}) does not end; end it, then start again")
+        try:
+            for hint in (None, signal.SIGINT, signal.SIGQUIT):
+                if hint is not None:
+                    signal.pidfd_send_signal(handle, hint)
+                if select.select([handle], [], [], END_S)[0]:
+                    return True
+        finally:
+            os.close(handle)
+        return False
+
+else:
+
+    def _end(pid: int) -> bool:
+        """Wait for a process, then ask it to end; raises ProcessLookupError once it has ended."""
+        for hint in (0, signal.SIGINT, signal.SIGQUIT):
+            os.kill(pid, hint)
+            give_up_at = REAL_CLOCK.monotonic() + END_S
+            while REAL_CLOCK.monotonic() < give_up_at:
+                os.kill(pid, 0)
+                REAL_CLOCK.sleep(POLL_S)
+        return False
 
 
 def write_private(path: Path, text: str) -> None:
