@@ -100,6 +100,13 @@ def test_every_module_and_folder_in_it_exists(page: Path) -> None:
         assert any((place / name).exists() for place in PLACES), f"{page.name} names {name}"
 
 
+def test_every_picture_is_shown_on_a_page() -> None:
+    text = "\n".join(map(text_of, PAGES))
+    pictures = {*ROOT.glob("docs/images/*.png"), *ROOT.glob("docs/images/*.svg")}
+    icon = ROOT / "docs/images/icon.svg"  # of the site, in mkdocs.yml
+    assert sorted(path.name for path in pictures - {icon} if path.name not in text) == []
+
+
 def test_the_version_is_the_same_everywhere() -> None:
     project = tomllib.loads(text_of(ROOT / "pyproject.toml"))["project"]
     assert project["version"] == __version__

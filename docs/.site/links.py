@@ -39,7 +39,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Point links to those files to their place in the site."""
+    """Point links to those files to their place in the site, and rank the pages for the search."""
+    if page.file.src_uri.startswith("adr/"):
+        page.meta["search"] = {"boost": 0.5}
+    elif page.file.src_uri == f"{OUTSIDE}/CHANGELOG.md":
+        page.meta["search"] = {"exclude": True}
 
     def moved(match: re.Match[str]) -> str:
         name = _outside(page.file.src_uri, match[2])

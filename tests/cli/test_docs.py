@@ -54,14 +54,15 @@ def test_a_port_in_use_is_named(site: Path) -> None:
 
 
 @pytest.mark.skipif(not docs.SITE.is_dir(), reason="make docs builds the site")
-def test_the_command_prints_the_address_and_ends_on_ctrl_c() -> None:
+@pytest.mark.parametrize("signal_number", (signal.SIGINT, signal.SIGTERM))
+def test_the_command_prints_the_address_and_ends_on_a_signal(signal_number: signal.Signals) -> None:
     with start_command("docs") as process:
         assert process.stdout is not None
         address = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
         assert address
         page = httpx.get(address[0], timeout=HTTP_TIMEOUT_S, trust_env=False)
         assert "Headway documentation" in page.text
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal_number)
         assert process.wait() == 0
 
 

@@ -1,5 +1,6 @@
 """`headway docs`: serve the documentation on this machine, without an internet connection."""
 
+import signal
 import webbrowser
 from contextlib import suppress
 from functools import partial
@@ -40,6 +41,8 @@ def docs(
 
     It needs no internet connection. In a checkout, build it first with: make docs.
     """
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, signal.default_int_handler)
     with _server(SITE, port) as server, suppress(KeyboardInterrupt):
         url = f"http://{HOST}:{server.server_port}/"
         say(f"The documentation: {url} (Ctrl-C stops it)")

@@ -43,7 +43,7 @@ class DeploymentSettings(BaseModel):
     celery_control: bool = _setting(
         "HEADWAY_CELERY_CONTROL",
         default=False,
-        help_="let celery inspect and Flower see the workers; whoever reaches the broker can then"
+        help_="let celery inspect and Flower see the workers; users of the broker can then"
         " stop them, and each message costs three more",
     )
 
