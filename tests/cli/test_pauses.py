@@ -67,7 +67,7 @@ def test_a_part_and_its_seller_are_paused_independently(
         (("pause", "--all", "--supplier"), "name one thing"),
         (("pause", "C", "--all"), "name one thing"),
         (("pause", "--all", "--until", "soon"), "2026-03-04T09:00"),
-        (("pause", "--all", "--until", "2020-01-01"), "is over"),
+        (("pause", "--all", "--until", "2020-01-01"), "is in the past"),
         (("pause", "--seller", "nobody"), "nobody"),
         (("pause", "--reason", "why"), "say what to pause"),
         (("resume",), "say what to resume"),

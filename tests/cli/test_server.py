@@ -43,7 +43,7 @@ def test_without_a_key_it_shows_how_to_create_one(both: LocalAndRemote) -> None:
 
 def test_an_unknown_key_is_refused_and_not_shown(both: LocalAndRemote) -> None:
     refused = both.remote("hold", "--json", HEADWAY_API_KEY="hw_wrong")
-    assert "does not know the key in HEADWAY_API_KEY" in refused.error(2)
+    assert "does not accept the key in HEADWAY_API_KEY" in refused.error(2)
     assert json.loads(refused.out)["exit_code"] == 2
     assert "hw_wrong" not in refused.out + refused.err
 

@@ -197,7 +197,7 @@ def test_a_problem_reply_becomes_the_same_error_with_the_same_message(
         (
             reply(401, {"title": "t", "detail": "who?"}, PROBLEM),
             UnauthenticatedError,
-            "does not know the key in HEADWAY_API_KEY, or it is over; make one there",
+            "does not accept the key in HEADWAY_API_KEY, or it expired; make one there",
         ),
         (
             reply(503, {"title": NOT_SET_UP, "detail": "no key file"}, {**SIGNED, **PROBLEM}),

@@ -241,10 +241,10 @@ def _push(overview: Overview) -> str:
     if not front.shops:
         return "no shop is connected; connect one with: headway connect SHOP --seller SELLER"
     written = front.written
-    return (
-        f"{written.count:,}{'+' if written.is_partial else ''} changes written in 24 h; from seen"
-        f" to written {lag(written.p50_s)} in the middle, 95 % within {lag(written.p95_s)}"
-    )
+    count = f"{written.count:,}{'+' if written.is_partial else ''} changes written in 24 h"
+    if not written.count:
+        return count
+    return f"{count}; half within {lag(written.p50_s)}, 95 % within {lag(written.p95_s)}"
 
 
 def accounts_line(lane: AccountsStatus, now: datetime) -> str:

@@ -24,7 +24,7 @@ def instant_to_come(text: str, now: datetime, option: str) -> datetime:
     span = _span(text)
     at = _instant(text, option, "from now") if span is None else now + span
     if at <= now:
-        raise InvalidError(f"{option}: {text} is over; it is {now:%Y-%m-%d %H:%M} UTC")
+        raise InvalidError(f"{option}: {text} is in the past; it is {now:%Y-%m-%d %H:%M} UTC")
     return at
 
 

@@ -180,7 +180,7 @@ class HeadwayApi:
             self._raise_not_headway(answer)
         if status == httpx.codes.UNAUTHORIZED:
             raise UnauthenticatedError(
-                f"{self.url} does not know the key in HEADWAY_API_KEY, or it is over; make one"
+                f"{self.url} does not accept the key in HEADWAY_API_KEY, or it expired; make one"
                 " there: headway key create NAME --role operator"
             )
         if status == httpx.codes.TOO_MANY_REQUESTS:

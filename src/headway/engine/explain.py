@@ -191,7 +191,7 @@ def _paused(position: ListingPosition, now: datetime) -> Explanation:
     if pause is None:
         return Explanation(
             state=ListingState.PAUSED,
-            sentence="Its pause is over; a running headway lets it go on within its next round.",
+            sentence="Its pause has ended; a running Headway resumes it in its next round.",
             until=now + EVERY,
         )
     due = "due" if position.priority in URGENT or position.next_sync_at <= now else "not due"

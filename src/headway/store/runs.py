@@ -139,7 +139,7 @@ class Runs(Queries):
         """Stop a run; raises NotFoundError, and ConflictError for one that is over."""
         cancelled = self._find(_run, CANCEL, {"id": id_, "now": now})
         if cancelled is None:
-            raise ConflictError(f"the run is over: {self.find(id_).status}")
+            raise ConflictError(f"the run has ended: {self.find(id_).status}")
         return cancelled
 
     def forget(self, before: datetime) -> int:

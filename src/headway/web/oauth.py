@@ -271,7 +271,7 @@ def _state(secret: str) -> str:
 
 def _over() -> _RefusedError:
     text = f"It took longer than ten minutes, or was finished before. {NEW_LINK}"
-    return _RefusedError(410, "This visit is over", text)
+    return _RefusedError(410, "This link has expired", text)
 
 
 def _welcome(flow: OAuthFlow) -> str:
