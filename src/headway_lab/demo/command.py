@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -201,6 +202,9 @@ def _settings(
         **ACCOUNT_SETTINGS,
         "drift_check_h": max(min(1.0, speed / SPEED), products * speed / DRIFT_CHECK_PACE),
     }
+    if "guard_share" not in settings.model_fields_set:
+        # A quarter of the demo's prices change within a day, which would all be held.
+        changes["guard_share"] = Decimal("0.75")
     if port is not None:
         changes["web_port"] = port
     if policy is not None:

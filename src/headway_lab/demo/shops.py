@@ -20,6 +20,7 @@ from headway.providers.vault import open_vault
 from headway.store.accounts.credentials import Credentials
 from headway.store.catalog.products import Products
 from headway.store.catalog.publishing import Publishing
+from headway.store.catalog.sellers import lift_mass_guard
 from headway_lab.simulators.boeing import SupplierPart
 from headway_lab.simulators.shopify.faults import ShopFaultPlan
 from headway_lab.simulators.shopify.shop import ShopIds, ShopScreen, ShopSetup
@@ -33,6 +34,8 @@ ERROR_RATE = 0.005
 BUYS_EVERY = timedelta(minutes=4)
 EDITS_EVERY = timedelta(minutes=30)
 PUBLISHES_EVERY = timedelta(minutes=40)
+# By then every first price of the past is written.
+TAKEOVER = timedelta(hours=26)
 PUBLISHED_AT_ONCE = 2
 EDITS = (Decimal("0.90"), Decimal("1.15"), Decimal("0.80"))
 # Headway keeps them visible, so that a part that you unpublish by hand comes back.
@@ -75,6 +78,8 @@ class DemoShops:
             store_tokens(Credentials(app.pool), vault, limit_key, clock=app.clock, access=TOKEN)
         Products(app.pool).take_in(self._rows(), form=settings.shop_sku, policy=app.policy, now=now)
         app.sellers.count_catalogs(now)
+        if not self.rehearses:  # their owners have seen the first prices, and approved them
+            lift_mass_guard(app.pool, SELLERS, until=now + TAKEOVER, now=now)
 
     def publish(self, app: App, most: int) -> None:
         """Ask for some of the parts that are in no shop yet."""

@@ -2,8 +2,8 @@
 
 A webhook is a hint, never data: it reports that something changed, and Headway reads the change
 from the platform. An uninstalled app is a hint too: the account is disconnected once the platform
-refuses its token. Only Printify's disconnect and requests about privacy take effect directly. Each
-platform has its own parser, in its provider's folder; what they share is here.
+refuses its token. Only a disconnect and requests about privacy take effect directly. Each platform
+has its own parser, in its provider's folder; what they share is here.
 """
 
 import json

@@ -31,6 +31,7 @@ from headway.core.pauses import longest
 from headway.core.reasons import describe_pause
 from headway.errors import ConflictError, InvalidError, NotFoundError
 from headway.store import cursors
+from headway.store.catalog.sellers import lift_mass_guard
 from headway.store.catalog.suppliers import Suppliers
 from headway.store.pauses import active_pauses
 from headway.store.pool import Lent, guarded
@@ -121,13 +122,6 @@ WITH new AS (
 INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type, old_value, new_value,
   error_message, created_at)
 SELECT user_id, sku, %(now)s, %(kind)s, old_value, new_value, %(reason)s, %(now)s FROM new
-"""
-LIFT_MASS_GUARD = """
-INSERT INTO profiles AS row (user_id, mass_approved_until, created_at, updated_at)
-SELECT user_id, %(until)s, %(now)s, %(now)s FROM unnest(%(user_ids)s::text[]) AS user_id
-ON CONFLICT (user_id) DO UPDATE SET
-  mass_approved_until = greatest(row.mass_approved_until, excluded.mass_approved_until),
-  updated_at = excluded.updated_at
 """
 # A part that was taken off sale returns to its earlier status: the stored one if the shop was not
 # written yet, otherwise the one before.
@@ -296,8 +290,7 @@ class Review(Queries):
             rulings = _decide(connection, keys, decision, reason=reason, now=now)
             if not dry_run:
                 sellers = sorted({ruling.seller for ruling in rulings if ruling.is_done})
-                values = {"user_ids": sellers, "until": now + MASS_LIFTED, "now": now}
-                connection.execute(LIFT_MASS_GUARD, values)
+                lift_mass_guard(Lent(connection), sellers, until=now + MASS_LIFTED, now=now)
         return rulings
 
     def reject(

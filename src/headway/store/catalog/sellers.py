@@ -54,6 +54,13 @@ CROSS JOIN LATERAL (
     ORDER BY state.emptied_at LIMIT mass.least) AS changes
 ) AS emptied
 """
+LIFT_MASS_GUARD = """
+INSERT INTO profiles AS row (user_id, mass_approved_until, created_at, updated_at)
+SELECT user_id, %(until)s, %(now)s, %(now)s FROM unnest(%(user_ids)s::text[]) AS user_id
+ON CONFLICT (user_id) DO UPDATE SET
+  mass_approved_until = greatest(row.mass_approved_until, excluded.mass_approved_until),
+  updated_at = excluded.updated_at
+"""
 OWN_TERMS = f"SELECT {COLUMNS} FROM profiles AS profile WHERE user_id = %(user_id)s"
 SET_TERMS = """
 INSERT INTO profiles (user_id, {names}, created_at, updated_at)
@@ -229,3 +236,12 @@ def _plain(terms: Mapping[str, Term], names: Collection[str]) -> str:
     """Return these terms as an event has them; None is the deployment's value."""
     values = {name: terms[name] for name in names}
     return json.dumps({n: str(v) if isinstance(v, Decimal) else v for n, v in values.items()})
+
+
+def lift_mass_guard(
+    pool: Pool, user_ids: Collection[SellerId], *, until: datetime, now: datetime
+) -> None:
+    """Let mass changes of these sellers pass until then: a person has approved them."""
+    values = {"user_ids": list(user_ids), "until": until, "now": now}
+    with guarded(), pool.connection() as connection:
+        connection.execute(LIFT_MASS_GUARD, values)
