@@ -5,7 +5,7 @@ the shop's own log, and what a person was shown is remembered here.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Protocol
@@ -225,8 +225,8 @@ class Checks:
             .see(part)
             .price
             for basis, markup, rounding in self.rules
-            for part in self.world.catalog.quoted.get(sku, ())[-6:]
-            if _is_usable(part)
+            for part in map(_believed, self.world.catalog.quoted.get(sku, ())[-6:])
+            if part.list_price or part.net_price
         }
 
     def _sku_of(self, effect: Any) -> str:
@@ -240,6 +240,8 @@ class Checks:
             raise BrokenLawError(text)
 
 
-def _is_usable(part: SupplierPart) -> bool:
-    prices = [price for price in (part.list_price, part.net_price) if price is not None]
-    return all(0 <= price < 10**9 for price in prices) and any(prices)
+def _believed(part: SupplierPart) -> SupplierPart:
+    """Return a part without prices that cannot be meant, as it is used once it was approved."""
+    prices = (part.list_price, part.net_price)
+    listed, net = (None if price is None or not 0 < price < 10**9 else price for price in prices)
+    return replace(part, list_price=listed, net_price=net)
