@@ -6,7 +6,7 @@ export UV_SYSTEM_CERTS := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run run-scale test check fmt bench docs campaign pictures lock clean
+.PHONY: help setup run run-scale test check fmt bench docs campaign pictures lock clean wheel release
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -79,6 +79,12 @@ lock: .venv/.ok  ## regenerate all requirements*.lock files (needs network)
 	@$(BIN)/uv export -q --no-emit-project --no-header --only-group browser --format requirements.txt -o requirements-browser.lock
 	@$(BIN)/uv export -q --no-emit-project --no-header --only-group docs --format requirements.txt -o requirements-docs.lock
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate tests/clients/requirements.in -o requirements-clients.lock
+
+wheel: .venv/.ok  ## build the wheel into dist
+	@$(BIN)/python -m hatchling build -t wheel -d dist
+
+release: .venv/.ok  ## show what a release would change: VERSION=1.2.0; with APPLY=1 commit and tag it
+	@$(BIN)/python deploy/release.py "$(VERSION)" $(if $(APPLY),--apply)
 
 clean:  ## remove .venv, caches and build products
 	rm -rf .venv src/headway/web/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist uv.lock
