@@ -159,9 +159,9 @@ class ShopStatus:
     held: int
     """Listings with a held change."""
     points_used: float | None
-    """Points of Shopify's limit that are in use; null until the shop was called."""
+    """Points of the shop's limit that are in use; null until the shop was called."""
     points_max: float | None
-    """Points of Shopify's limit; null until the shop was called."""
+    """Points of the shop's limit; null until the shop was called."""
     pushed_at: datetime | None
     """When something was last written; null if nothing was."""
     pushed: str
