@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
@@ -52,6 +53,15 @@ def test_a_call_leaves_when_its_tenth_seat_becomes_due() -> None:
 def test_an_urgent_listing_sends_the_call_at_once() -> None:
     front = [candidate("P1", due_min=60), candidate("P2", priority=Priority.MANUAL)]
     assert departure(front, NOW, RULE) == NOW
+
+
+def test_an_eager_rule_with_spare_seats_waits_unless_a_part_was_never_read() -> None:
+    rule = replace(RULE, is_eager=True, has_spare_seats=True, slack=timedelta(0))
+    known, new = candidate("P1", due_min=30), candidate("P2", due_min=40, is_proven=False)
+    assert departure([known], NOW, rule) == NOW + timedelta(minutes=30)
+    assert departure([known, new], NOW, rule) == NOW
+    failed = candidate("P3", due_min=600, is_proven=False)
+    assert departure([known, failed], NOW, rule) == NOW + timedelta(minutes=30)
 
 
 def test_an_empty_queue_never_departs() -> None:

@@ -20,6 +20,8 @@ WHOLE_CURRENCIES = frozenset((
 ))  # fmt: skip
 MILL_CURRENCIES = frozenset(["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"])
 EACH = "EA"
+# Marks a desired state whose price is the merchant's own, while the first one from us is held.
+THEIRS = "price_is_theirs"
 # Pieces in a unit of measure. A price by a unit that is not listed waits for a person.
 UNITS: Mapping[str, int] = {
     **dict.fromkeys((EACH, "EACH", "PC", "PCE", "PCS", "UN", "KT", "KIT", "SE", "SET", "AY"), 1),

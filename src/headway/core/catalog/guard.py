@@ -12,7 +12,14 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from headway.core.catalog.change_detection import HeldQuote, Observed, Terms, desire, money
+from headway.core.catalog.change_detection import (
+    THEIRS,
+    HeldQuote,
+    Observed,
+    Terms,
+    desire,
+    money,
+)
 from headway.core.catalog.channels import read_names
 from headway.core.catalog.doubts import MARKS, believed_stock, find_doubts, marked, unapproved
 from headway.core.catalog.listings import Listing
@@ -119,7 +126,7 @@ def weigh(listing: Listing, observed: Observed, settings: SellerSettings, now: d
         new, offer = None, _unpriced(observed)
         reasons.insert(0, computed.reason)
     else:
-        ours = {*MARKS, "compare_at", "channels"}
+        ours = {*MARKS, THEIRS, "compare_at", "channels"}
         others = {name: old[name] for name in old if name not in ours} if old else {}
         new = offer = marked({**others, **computed.as_json(), **published}, doubts)
     is_refused = listing.rejected is not None and is_same_offer(offer, listing.rejected)

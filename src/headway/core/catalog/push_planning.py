@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from headway.core.catalog.change_detection import money, plain, smallest_unit
+from headway.core.catalog.change_detection import THEIRS, money, plain, smallest_unit
 from headway.core.catalog.channels import channel_id, lacked
 from headway.core.catalog.storefront import (
     Change,
@@ -164,7 +164,12 @@ def needs(change: Change, shop: Shop) -> PushNeeds:
 
 
 def owned_facts(desired: Mapping[str, Any]) -> list[str]:
-    """Return the price facts that are ours: not the merchant's own crossed-out price."""
+    """Return the price facts that are ours: not what is the merchant's own.
+
+    That is a crossed-out price, and every price of a part whose first price from us is held.
+    """
+    if desired.get(THEIRS):
+        return []
     return [fact for fact in PRICE_FACTS[:3] if fact in desired]
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from headway.core.catalog.change_detection import money
+from headway.core.catalog.change_detection import THEIRS, money
 from headway.core.catalog.channels import find_obstacle, lacked
 from headway.core.catalog.guard import find_move
 from headway.core.catalog.listings import ListingEvent
@@ -355,7 +355,7 @@ def _guarded(pushed: Pushed, shown: Shown, shop: Shop) -> Pushed:
         pushed, reason = replace(pushed, is_repriced=True), reason or shop.takeover
     if reason is None:
         return pushed
-    kept = {
+    kept: dict[str, Any] = {
         "price": str(shown.price),
         "cost": None if shown.cost is None else str(shown.cost),
     }
@@ -365,7 +365,12 @@ def _guarded(pushed: Pushed, shown: Shown, shop: Shop) -> Pushed:
     return replace(
         pushed,
         held_reason=reason,
-        desired={**change.desired, **kept, "cost": kept["cost"] or change.desired["cost"]},
+        desired={
+            **change.desired,
+            **kept,
+            "cost": kept["cost"] or change.desired["cost"],
+            THEIRS: True,
+        },
         events=(*pushed.events, held),
     )
 

@@ -112,6 +112,7 @@ class _FutureQueue:
                 priority=listing.priority,
                 next_sync_at=listing.next_sync_at,
                 suspicion=listing.suspicion,
+                is_proven=listing.last_successful_sync is not None,
             )
             for priority in self.priorities.values()
             for listing in islice(priority, depth)

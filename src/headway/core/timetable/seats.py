@@ -9,6 +9,8 @@ from headway.core.catalog.listings import Candidate, Priority, Sku
 from headway.core.timetable.market import Market
 
 URGENT = (Priority.MANUAL, Priority.ONBOARDING)
+# A part that was never read and is due so soon is worth a call, however few parts there are.
+UNREAD_WITHIN = timedelta(hours=1)
 # Candidates to read for each seat: some of them share a SKU.
 FRONT_PER_SEAT = 3
 
@@ -64,7 +66,8 @@ def departure(front: Sequence[Candidate], now: datetime, rule: SeatRule) -> date
 
     At once with an urgent priority or with every seat due; otherwise when the first due listing has
     used up its slack, or the last seat becomes due, whichever comes first. An eager rule without
-    spare seats waits for none of this. The pace delays all but urgent calls.
+    spare seats, or with a part that was never read, waits for none of this. The pace delays all but
+    urgent calls.
     """
     if any(candidate.priority in URGENT for candidate in front):
         return now
@@ -74,8 +77,7 @@ def departure(front: Sequence[Candidate], now: datetime, rule: SeatRule) -> date
         for candidate in front
         if candidate.priority is not Priority.RETRY or rule.retries_left != 0
     ]
-    is_eager = rule.is_eager and not rule.has_spare_seats
-    if is_eager and any(candidate.priority is Priority.SCHEDULED for candidate in front):
+    if rule.is_eager and any(_is_worth_a_call(candidate, now, rule) for candidate in front):
         return earliest
     due: dict[Sku, datetime] = {}
     for candidate in sorted(front, key=_due_at):
@@ -87,6 +89,14 @@ def departure(front: Sequence[Candidate], now: datetime, rule: SeatRule) -> date
     if len(times) >= rule.seats:
         leave_at = min(leave_at, times[rule.seats - 1])
     return max(earliest, leave_at)
+
+
+def _is_worth_a_call(candidate: Candidate, now: datetime, rule: SeatRule) -> bool:
+    """Return True if an eager rule makes a call for this listing before it is due."""
+    if candidate.priority is not Priority.SCHEDULED:
+        return False
+    is_awaited = not candidate.is_proven and candidate.next_sync_at <= now + UNREAD_WITHIN
+    return is_awaited or not rule.has_spare_seats
 
 
 def rule_in(market: Market, rule: SeatRule, now: datetime) -> SeatRule:
