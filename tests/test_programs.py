@@ -1,6 +1,7 @@
 """Finding and installing the programs that some tests need."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -91,9 +92,13 @@ def test_a_missing_program_is_reported_with_a_hint_and_fails_in_ci(
 ) -> None:
     assert main(machine(place, ci=ci)) == code
     last = capsys.readouterr().err.splitlines()[-len(programs.FINDERS) :]
-    for line, package in zip(last, ("chromium", "pgbouncer", "prometheus"), strict=True):
-        assert "are skipped. To run them: " in line
-        assert f"apt-get install {package}" in line
+    ways = (
+        "apt-get install chromium", "tests.programs", "apt-get install pgbouncer",
+        "apt-get install prometheus",
+    )  # fmt: skip
+    for line, way in zip(last, ways, strict=True):
+        assert re.search("are skipped. To run them(:|, connect)", line)
+        assert way in line
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def storefront(**changed: object) -> StorefrontStatus:
 
 def shop(**changed: object) -> ShopStatus:
     values: dict[str, object] = {
-        "user_id": "acme", "shop": "acme.myshopify.com", "is_connected": True, "trouble": "",
+        "seller": "acme", "shop": "acme.myshopify.com", "is_connected": True, "trouble": "",
         "listed": 9, "in_step": 8, "waiting": 1, "failing": 0, "failing_reason": "", "held": 0,
         "points_used": None, "points_max": None, "pushed_at": None, "pushed": "",
         "is_in_rehearsal": False, "waits_until": None,

@@ -5,7 +5,6 @@ wheel, so nothing but Python and the network is needed once.
 """
 
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,9 +49,14 @@ class Generators:
         return str(self.folder / "bin" / "node"), str(self.folder / "node_modules" / script)
 
 
+def _own(machine: Machine) -> Generators:
+    """Return the environment beside that of the tests."""
+    return Generators(Path(machine.python).parents[1] / "clients")
+
+
 def find(machine: Machine) -> Generators | None:
     """Return the generators, if they are installed as the lock files say."""
-    own = Generators(Path(sys.prefix) / "clients")
+    own = _own(machine)
     is_current = _done(own).is_file() and _done(own).read_bytes() == _locks()
     starts = is_current and machine.run(*own.typescript_types, "--version") is not None
     return own if starts else None
@@ -63,7 +67,7 @@ def find_or_install(machine: Machine) -> Generators | None:
     if (known := find(machine)) is not None:
         return known
     machine.report("installing generators of clients for the tests (once) ...")
-    own = Generators(Path(sys.prefix) / "clients")
+    own = _own(machine)
     pip = (str(own.python), "-m", "pip", "install", "-q", "--disable-pip-version-check")
     machine.run(machine.python, "-m", "venv", str(own.folder), within_s=INSTALL_S)
     if machine.run(*pip, "--require-hashes", "-r", str(LOCK), within_s=INSTALL_S) is None:

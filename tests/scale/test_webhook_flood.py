@@ -18,7 +18,8 @@ ORDERS, COPIES, SENDERS = 150, 10, 24
 FORGOTTEN = """
 SELECT count(*) FROM webhook_deliveries AS delivery WHERE handled_at IS NULL AND NOT EXISTS (
   SELECT FROM sync_jobs AS job WHERE job.account_id = delivery.account_id
-    AND job.kind = delivery.kind AND status = 'queued' AND wait_reason LIKE 'many webhooks%')
+    AND job.kind = delivery.kind AND status = 'queued'
+    AND starts_with(wait_reason, 'many webhooks'))
 """
 
 

@@ -99,8 +99,8 @@ def _check(case: schemathesis.Case, site: FastAPI, key: dict[str, str]) -> None:
 
 
 def _keep_inside(sample: SampleDeployment, path: str) -> None:
-    """Pause everything before a recording, which would otherwise call the sample's shops."""
-    if path.endswith("/record"):
+    """Pause everything before a request that would call the sample's shops or suppliers."""
+    if path.endswith(("/record", "/probe")):
         now = sample.app.clock.now()
         sample.app.pauses.pause(Pause(kind=PauseKind.ALL, since=now), now)
 

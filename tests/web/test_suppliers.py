@@ -33,6 +33,9 @@ EAST = {
 @pytest.fixture
 def app(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> App:
     settings = Settings(data_dir=tmp_path, boeing_client_id="main-id")
+    for seller in ("acme", "down", "fresh", "old"):
+        with pool.connection() as connection:
+            connection.execute("INSERT INTO profiles (user_id) VALUES (%s)", (seller,))
     return build(settings, clock, pool)
 
 

@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from types import ModuleType
 
 import typer
 from typer._completion_classes import completion_init
@@ -38,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             arguments, prog_name="headway", standalone_mode=False
         )
         sys.stdout.flush()
-    except (HeadwayError, ValueError) as error:
+    except (HeadwayError, ValueError, ModuleNotFoundError) as error:
         return _refused(error, arguments)
     except typer.Abort:
         return _fail("stopped; nothing was done", FAILED, arguments)
@@ -65,14 +64,14 @@ def build(arguments: Sequence[str] = (), *, whole: bool = False) -> typer.Typer:
         rich_markup_mode="markdown",  # else the line breaks of our source are kept in the help
     )
     app.callback()(_options)
-    called = next((word for word in arguments if not word.startswith("-")), None)
+    called = _called(arguments)
     modules = {module for name, (module, _) in COMMANDS.items() if whole or name == called}
     for panel, commands in PANELS.items():
         for name, (module, summary) in commands.items():
             if module not in modules:
                 app.command(name, help=summary, rich_help_panel=panel)(_not_called)
             elif name == next(first for first, (home, _) in COMMANDS.items() if home == module):
-                register: Callable[[typer.Typer], None] = _load(module).register
+                register: Callable[[typer.Typer], None] = import_module(module).register
                 register(app)
     return app
 
@@ -85,17 +84,19 @@ def _words_to_complete() -> list[str]:
     return line.split()[1:]
 
 
-def _load(module: str) -> ModuleType:
-    """Import a command's module; raises ConfigError if the extra it needs is not installed."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not module.startswith(LAB):
-            raise
-        raise ConfigError(
-            f"this command needs the package {error.name}; install it with:"
-            " pip install 'headway[lab]'"
-        ) from None
+def _called(arguments: Sequence[str]) -> str | None:
+    """Return the name of the called command."""
+    return next((word for word in arguments if not word.startswith("-")), None)
+
+
+def _missing(error: ModuleNotFoundError, arguments: Sequence[str]) -> ConfigError:
+    """Return the advice if a command of the lab lacks its extra; raises any other error again."""
+    module, _ = COMMANDS.get(_called(arguments) or "", ("", ""))
+    if error.name is None or not module.startswith(LAB):
+        raise error
+    return ConfigError(
+        f"this command needs the package {error.name}; install it with: pip install 'headway[lab]'"
+    )
 
 
 def _print_version(is_requested: bool) -> None:
@@ -127,8 +128,12 @@ def _exit_code(error: HeadwayError) -> int:
     return NO_DATABASE if isinstance(error, StoreError) else FAILED
 
 
-def _refused(error: HeadwayError | ValueError, arguments: Sequence[str]) -> int:
-    """Print why a command was refused: by an operation, or for what its request may not hold."""
+def _refused(
+    error: HeadwayError | ValueError | ModuleNotFoundError, arguments: Sequence[str]
+) -> int:
+    """Print why a command was refused: by an operation, for its request, or for a missing extra."""
+    if isinstance(error, ModuleNotFoundError):
+        error = _missing(error, arguments)
     if isinstance(error, HeadwayError):
         return _fail(str(error), _exit_code(error), arguments)
     from pydantic import ValidationError

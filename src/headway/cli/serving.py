@@ -68,7 +68,7 @@ def join(stack: ExitStack, app: App, verb: str, voice: CommandConsole) -> None:
         stack.callback(app.process_metrics.traces.close)
     for line in replaced(environment()):
         voice.say(line)
-    if not has_main_login(settings):
+    if verb != "api" and not has_main_login(settings):
         voice.say(NO_LOGIN)
     shared_vault(app.settings)  # the key that it will need is made before it is compared
     processes, own_settings = Processes(app.pool), agreement(app.settings)

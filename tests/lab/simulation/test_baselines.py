@@ -148,7 +148,8 @@ def test_the_throughput_is_that_of_the_real_limiter(pool: Pool, tmp_path: Path) 
         return replace(app, rule=replace(app.rule, seat_rule=seat_rule))
 
     world = seeded_world(products=60, days=0.125, seed=1)
-    scenario = Scenario(Plan(world=world, days=0.125), pool, tmp_path, Parts(app=eager))
+    parts = Parts(app=eager, settings=lambda own: own.model_copy(update={"seat_value_s": 0.0}))
+    scenario = Scenario(Plan(world=world, days=0.125), pool, tmp_path, parts)
     scenario.run()
     price_calls = scenario.log.price_calls
     spent_s = price_calls[-1].at_s - price_calls[0].at_s

@@ -57,8 +57,9 @@ def update_variants(_: object, info: Info, **arguments: Any) -> Payload:  # noqa
             changes.append((variant, edited(variant, argument)))
     if errors and not arguments["allowPartialUpdates"]:
         return {**_refused(product, *errors), "productVariants": None}
-    for old, new in changes:
-        shop_request.shop.put_variant(new)
+    for number, (old, changed) in enumerate(changes):
+        new = shop_request.shop.put_variant(changed)
+        changes[number] = (old, new)
         shop_request.record(
             variant_facets(old, new) or [("price", new.id, None, old.price, new.price)]
         )

@@ -248,8 +248,8 @@ class SimulatedShop:
         """Let searches find a new variant only after the lag of the shop's index."""
         self._hidden[variant_id] = self._now() + timedelta(seconds=self.setup.search_lag_s)
 
-    def put_variant(self, variant: ShopVariant) -> None:
-        """Add or replace a variant."""
+    def put_variant(self, variant: ShopVariant) -> ShopVariant:
+        """Add or replace a variant; return it as the shop keeps it."""
         former = self.variants.get(variant.id)
         variant = replace(
             variant,
@@ -266,6 +266,7 @@ class SimulatedShop:
             self._skus.setdefault(variant.sku, {})[variant.id] = None
             for word in WORD.findall(variant.sku.lower()):
                 self._words.setdefault(word, {})[variant.id] = None
+        return variant
 
     def _kept(self, amount: Decimal) -> Decimal:
         """Return an amount as the shop keeps it, with the digits of its currency."""

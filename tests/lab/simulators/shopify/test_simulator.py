@@ -1,6 +1,7 @@
 """The simulated Shopify's endpoints: tokens, versions, cost, refusals, faults, and real HTTP."""
 
 import json
+from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
 
@@ -225,7 +226,7 @@ def test_a_query_over_the_maximum_is_not_executed(shop: Any) -> None:
 
 
 def test_an_empty_bucket_throttles_with_status_200_and_fills_again(shop: Any) -> None:
-    ids = [shop.seed(f"A-{number}", cost=1).variant for number in range(50)]
+    ids = [shop.seed(f"A-{number}", cost=Decimal(1)).variant for number in range(50)]
     shop.shop_listings.stock("A-0", "Miami")
     many = {"ids": ids, "levels": 200}
     points = LEVELS_POINTS + 8 * 3
