@@ -364,3 +364,23 @@ def test_a_write_that_fails_inside_the_shop_is_read_back_and_sent_under_another_
     shops.drive(shops.push(), until=is_done, steps=100)
     assert shops.simulator.log.codes["IDEMPOTENCY_PREVIOUS_ATTEMPT_FAILED"] == 0
     assert shops.simulator.double_writes() == []
+
+
+def test_a_merchants_edit_stays_while_our_first_price_is_held(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    shops = make_shops(pool, clock, tmp_path)
+    shops.simulator.seed_product(
+        shops.domain("acme"), "N-1", price=Decimal("99.00"), quantities={"Dallas Central": 1}
+    )
+    shops.stage("N-1")
+    shops.drive(shops.push())
+    assert "from 99.00 to 11.55" in shops.one("SELECT held_reason FROM listing_state")
+    shops.simulator.edit_price(shops.domain("acme"), "N-1", Decimal("90.00"))
+    shops.ask("UPDATE listing_state SET push_at = desired_at, applied = NULL")
+    clock.sleep(25 * 3600)
+    done = "SELECT count(*) FROM listing_state WHERE verified_at < %s OR push_at IS NOT NULL"
+    before = clock.now()
+    shops.drive(shops.push(), until=lambda: shops.one(done, before) == 0)
+    assert shops.shown("N-1").price == Decimal("90.00")
+    assert shops.shown("N-1").quantities["Dallas Central"] == 4
