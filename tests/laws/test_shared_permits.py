@@ -133,6 +133,6 @@ def test_headway_and_three_programs_with_permits_keep_the_limit(
 
 def test_a_program_without_permits_breaks_the_limit(new_scenario: NewScenario) -> None:
     scenario = new_scenario(0.05)
-    scenario.clock.spawn(Program(scenario, None, every_s=900).run)
+    scenario.clock.spawn(Program(scenario, None, every_s=40).run)
     scenario.run()
     assert scenario.violations.counts["L1"] > 0
