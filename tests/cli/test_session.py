@@ -29,8 +29,8 @@ def waiting(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         text=True,
     ) as process:
         assert process.stderr is not None
-        told = process.stderr.readline()
-        assert "waiting for the Headway that is starting or ending in" in told, told
+        message = process.stderr.readline()
+        assert "waiting for the Headway that is starting or ending in" in message, message
         yield process
 
 

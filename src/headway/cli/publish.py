@@ -112,7 +112,7 @@ def _await(client: Client, batch: PublishBatch, *, limit_s: float) -> PublishBat
 
     give_up_s = REAL_TIME.monotonic() + limit_s
     with progress("publishing", len(batch.parts)) as advance:
-        shown, told = 0, ""
+        shown, last_line = 0, ""
         while True:
             newest = _newest(client, batch)
             parts = tuple(newest.get(part.sku, part) for part in batch.parts)
@@ -123,8 +123,8 @@ def _await(client: Client, batch: PublishBatch, *, limit_s: float) -> PublishBat
             if not under_way or REAL_TIME.monotonic() >= give_up_s:
                 return replace(batch, parts=parts)
             first = next(part for part in newest.values() if _is_under_way(part))
-            if told != (told := f"{first.sku}: {first.status}; {first.note}"):
-                print(f"waiting for {under_way:,} of {len(parts):,}; {told}", file=sys.stderr)
+            if last_line != (last_line := f"{first.sku}: {first.status}; {first.note}"):
+                print(f"waiting for {under_way:,} of {len(parts):,}; {last_line}", file=sys.stderr)
             REAL_TIME.sleep(POLL_S)
 
 
