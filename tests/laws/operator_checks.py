@@ -1,7 +1,7 @@
 """What is checked after every event of an operator's world: laws L6 and L9, by other means.
 
-What the supplier has quoted is read by the simulation's reference reader, what the shop was told by
-the shop's own log, and what a person was shown is remembered here.
+What the supplier has quoted is read by the simulation's reference reader. What was written to the
+shop is read in the shop's own log. What a person was shown is remembered here.
 """
 
 from collections.abc import Iterable
@@ -108,7 +108,7 @@ class Checks:
         self._check_moves(now)
 
     def _check_effects(self, now: datetime) -> None:
-        """Check each price that the shop was told."""
+        """Check each price that was written to the shop."""
         effects = self.world.shop.effects
         for effect in effects[self.effects_seen :]:
             if effect.kind == "price":

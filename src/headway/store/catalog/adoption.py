@@ -1,8 +1,8 @@
 """Take over a database that was made by one of the design documents, in one transaction.
 
 The tables move into the schema `before_headway`, as they are. Ours are made, and filled from them;
-columns that Headway does not know are added to ours. Views follow, and whoever could read a table
-can read ours. If anything fails, nothing has happened.
+columns that Headway does not know are added to ours. Views follow, and every role that could read
+a table can read ours. If anything fails, nothing has happened.
 """
 
 from collections.abc import Iterator, Mapping

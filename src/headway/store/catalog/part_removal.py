@@ -4,19 +4,18 @@ The row and the history stay, and `revive` brings a part back. What the shop sho
 by one more push, or left as it is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.catalog.review import Ruling
 from headway.core.dispatch import STOREFRONT
-from headway.errors import NotFoundError
+from headway.store.catalog.review import require_listed
 from headway.store.pool import guarded
 from headway.store.queries import Queries
 
 InShop = Literal["draft", "keep"]
-NAMED_MAX = 5
 
 # In the order that everybody keeps: the rows, then their states.
 LOCK = """
@@ -96,7 +95,7 @@ class PartRemoval(Queries):
         values = {"user_id": user_id, "skus": chosen, "now": now, "in_shop": in_shop}
         with guarded(), self._pool.connection() as connection, connection.transaction():
             removed: dict[Sku, bool] = dict(connection.execute(LOCK, values).fetchall())
-            _require_listed(user_id, chosen, removed)
+            require_listed([(user_id, sku) for sku in chosen if sku not in removed])
             values["skus"] = [sku for sku in chosen if not removed[sku]]
             connection.execute(STOP, values)
             connection.execute(END_VISIT, values)
@@ -124,11 +123,3 @@ def _message(*, is_removed: bool, is_drafted: bool) -> str:
     return (
         "removed; its product becomes a draft" if is_drafted else "removed; the shop is as it was"
     )
-
-
-def _require_listed(user_id: SellerId, skus: Sequence[Sku], listed: Mapping[Sku, bool]) -> None:
-    unknown = [sku for sku in skus if sku not in listed]
-    if unknown:
-        more = f" and {len(unknown) - NAMED_MAX} more" if len(unknown) > NAMED_MAX else ""
-        named = ", ".join(unknown[:NAMED_MAX])
-        raise NotFoundError(f"{user_id} does not list {named}{more}; nothing was done")

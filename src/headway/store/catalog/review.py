@@ -361,12 +361,16 @@ def _lock(connection: Connection, requested: Iterable[Key]) -> list[Key]:
     """Lock these listings until the transaction ends; raise NotFoundError for unknown SKUs."""
     keys = list(dict.fromkeys(requested))
     known = set(connection.execute(LOCK, _columns(keys)).fetchall())
-    unknown = [(seller, sku) for seller, sku in keys if (seller, sku) not in known]
+    require_listed([key for key in keys if key not in known])
+    return keys
+
+
+def require_listed(unknown: Sequence[Key]) -> None:
+    """Raise NotFoundError that names the listings of a request that do not exist, if any."""
     if unknown:
         named = ", ".join(sku for _, sku in unknown[:NAMED_MAX])
         more = f" and {len(unknown) - NAMED_MAX} more" if len(unknown) > NAMED_MAX else ""
         raise NotFoundError(f"{unknown[0][0]} does not list {named}{more}; nothing was done")
-    return keys
 
 
 def _decide(
