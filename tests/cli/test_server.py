@@ -51,7 +51,7 @@ def test_an_unknown_key_is_refused_and_not_shown(both: LocalAndRemote) -> None:
 def test_an_unreachable_server_is_reported(both: LocalAndRemote) -> None:
     message = both.remote("hold", HEADWAY_SERVER="http://127.0.0.1:9").error(1)
     assert message == (
-        "headway: no connection to http://127.0.0.1:9: nobody listens there; start it with:"
+        "headway: no connection to http://127.0.0.1:9: no server is running there; start it with:"
         " headway run"
     )
 

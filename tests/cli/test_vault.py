@@ -60,7 +60,7 @@ def test_after_rotation_no_secret_needs_an_old_key(
     assert "still needed; run: headway vault rotate" in on_database("vault", "status", **BOTH).out
     result = on_database("vault", "rotate", **BOTH)
     assert "3 of 6 secrets were encrypted again" in result.out
-    assert "all but the first key may be removed from HEADWAY_SECRET_KEY" in result.out
+    assert "all keys but the first can be removed from HEADWAY_SECRET_KEY" in result.out
     again = on_database("vault", "rotate", "--json", **BOTH).object()
     assert (again["written"], again["keys_that_may_go"]) == (0, [2])
     stored = Credentials(pool).secrets() + OAuthFlows(pool).secrets()
@@ -75,7 +75,7 @@ def test_a_missing_key_is_reported_and_the_other_secrets_are_rotated(
     fill(STRANGE)
     result = on_database("vault", "rotate", **BOTH)
     message = result.error(2)
-    assert "3 secrets were encrypted again, but 3 stored secrets open with none" in message
+    assert "3 secrets were encrypted again, but 3 stored secrets cannot be decrypted" in message
     assert "HEADWAY_SECRET_KEY" in message
     status = on_database("vault", "status", "--json", **BOTH).object()
     assert (status["secrets_by_key"], status["secrets_without_key"]) == ([3, 0], 3)

@@ -140,7 +140,7 @@ def test_a_connection_that_breaks_twice_is_an_error(
     server: ScriptedServer, api: HeadwayApi
 ) -> None:
     server.reply_with(BREAK, BREAK)
-    with pytest.raises(TimedOutError, match="broke; what was asked may be done"):
+    with pytest.raises(TimedOutError, match="broke; the request may have been carried out"):
         api.request("POST", "/api/x")
 
 
@@ -183,12 +183,12 @@ def test_a_problem_reply_becomes_the_same_error_with_the_same_message(
 @pytest.mark.parametrize(
     ("raw", "kind", "pattern"),
     (
-        (reply(200, b"<html>", {}), UnreadableError, "is not headway"),
-        (reply(200, {"a": 1}, {}), UnreadableError, "is not headway"),
-        (reply(200, b"{", SIGNED), UnreadableError, "is not headway"),
-        (reply(502, b"<html>", {}), UnreadableError, r"is not headway.*\(it answered 502\)"),
-        (reply(404, [1], PROBLEM), UnreadableError, "is not headway"),
-        (reply(301, b"", {"Location": "https://b/"}), ConfigError, "on to https://b/"),
+        (reply(200, b"<html>", {}), UnreadableError, "is not Headway"),
+        (reply(200, {"a": 1}, {}), UnreadableError, "is not Headway"),
+        (reply(200, b"{", SIGNED), UnreadableError, "is not Headway"),
+        (reply(502, b"<html>", {}), UnreadableError, r"is not Headway.*\(status 502\)"),
+        (reply(404, [1], PROBLEM), UnreadableError, "is not Headway"),
+        (reply(301, b"", {"Location": "https://b/"}), ConfigError, "redirects to https://b/"),
         (
             reply(404, {"title": "t", "detail": "nothing here"}, PROBLEM),
             UnreadableError,
@@ -197,7 +197,7 @@ def test_a_problem_reply_becomes_the_same_error_with_the_same_message(
         (
             reply(401, {"title": "t", "detail": "who?"}, PROBLEM),
             UnauthenticatedError,
-            "does not accept the key in HEADWAY_API_KEY, or it expired; make one there",
+            "does not accept the key in HEADWAY_API_KEY, or it expired; create one there",
         ),
         (
             reply(503, {"title": NOT_SET_UP, "detail": "no key file"}, {**SIGNED, **PROBLEM}),
@@ -219,13 +219,13 @@ def test_an_unexpected_reply_is_a_clear_error_without_the_key(
 def test_an_unreachable_server_is_an_error(server: ScriptedServer, clock: VirtualClock) -> None:
     url = server.url
     server.close()
-    with pytest.raises(UnsentError, match="nobody listens there"):
+    with pytest.raises(UnsentError, match="no server is running there"):
         HeadwayApi(url, KEY, clock=clock).request("GET", "/api/x")
 
 
 def test_a_server_without_tls_is_an_error(server: ScriptedServer, clock: VirtualClock) -> None:
     server.send_at_once(reply(400, b"", {}))
-    with pytest.raises(UnsentError, match="is it http:// instead of https://"):
+    with pytest.raises(UnsentError, match="does the server use http:// instead of https://"):
         HeadwayApi(server.url.replace("http:", "https:"), KEY, clock=clock).request("GET", "/api/x")
 
 

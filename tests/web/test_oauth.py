@@ -284,7 +284,7 @@ def test_a_flow_finishes_once_and_before_it_expires(world: World, execute: Execu
         timeout=HTTP_TIMEOUT_S,
         trust_env=False,
     )
-    assert "finished before" in refused(again, 410)
+    assert "already finished" in refused(again, 410)
     late = world.etsy.agree(world.start())
     world.clock.sleep(601)
     refused(world.back(late), 410)

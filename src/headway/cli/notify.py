@@ -36,7 +36,7 @@ def send_test(*, server: Server = None, as_json: AsJson = False) -> None:
     if as_json:
         emit(report)
     else:
-        rows = [(row.to, row.error.removeprefix(f"{row.to}: ") or "took it") for row in report.sent]
-        table(("to", "answer"), rows, empty="")
+        rows = [(row.to, row.error.removeprefix(f"{row.to}: ") or "sent") for row in report.sent]
+        table(("to", "result"), rows, empty="")
     if not all(row.is_sent for row in report.sent):
         raise typer.Exit(1)

@@ -180,7 +180,7 @@ def _key(settings: Settings) -> str:
     key = settings.api_key.get_secret_value()
     if not key:
         raise ConfigError(
-            "a server wants a key: set HEADWAY_API_KEY; make one where the server is, with:"
+            "the server needs a key: set HEADWAY_API_KEY; create one on the server with:"
             " headway key create NAME --role operator"
         )
     return key

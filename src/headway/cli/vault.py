@@ -1,4 +1,4 @@
-"""`headway vault`: encrypt what is stored with the newest key, and see which old keys may go."""
+"""`headway vault`: encrypt what is stored with the newest key, and see which old keys can be removed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def rotate(*, as_json: AsJson = False) -> None:
 
 
 def status(*, as_json: AsJson = False) -> None:
-    """Show how many secrets need each key, and which old keys may go."""
+    """Show how many secrets need each key, and which old keys can be removed."""
     from headway import config
     from headway.app.providers import shared_vault
     from headway.cli.session import open_session
@@ -83,7 +83,7 @@ def status(*, as_json: AsJson = False) -> None:
         ]
         table(("key", "secrets", ""), rows, title=f"keys of {vault.source}", right={1})
         if counts[None]:
-            say(f"{_lost(vault, counts)}; put their key after the others")
+            say(f"{_lost(vault, counts)}; add their key after the others")
         _print_advice(vault, counts)
 
 
@@ -108,14 +108,14 @@ def _summary(vault: Vault, counts: Mapping[int | None, int]) -> dict[str, object
 
 def _fate(counts: Mapping[int | None, int], at: int) -> str:
     if at == 1:
-        return "what is stored from now on is encrypted with it"
-    return "still needed; run: headway vault rotate" if counts[at] else "may go"
+        return "encrypts new secrets"
+    return "still needed; run: headway vault rotate" if counts[at] else "can be removed"
 
 
 def _lost(vault: Vault, counts: Mapping[int | None, int]) -> str:
-    return f"{counts[None]} stored secrets open with none of {vault.keys_named}"
+    return f"{counts[None]} stored secrets cannot be decrypted with any of {vault.keys_named}"
 
 
 def _print_advice(vault: Vault, counts: Mapping[int | None, int]) -> None:
     if vault.count > 1 and not any(counts[at] for at in range(2, vault.count + 1)):
-        say(f"all but the first key may be removed from {vault.source}")
+        say(f"all keys but the first can be removed from {vault.source}")

@@ -153,7 +153,7 @@ class HeadwayApi:
         """Read a reply; raises the error that it stands for if it is not a success."""
         if answer.is_redirect:
             where = _plain(answer.headers.get("location", ""))
-            raise ConfigError(f"{self.url} sends us on to {where}; give that address: --server URL")
+            raise ConfigError(f"{self.url} redirects to {where}; use that address: --server URL")
         if answer.status_code >= BAD:
             self._refused(answer)
         try:
@@ -180,8 +180,8 @@ class HeadwayApi:
             self._raise_not_headway(answer)
         if status == httpx.codes.UNAUTHORIZED:
             raise UnauthenticatedError(
-                f"{self.url} does not accept the key in HEADWAY_API_KEY, or it expired; make one"
-                " there: headway key create NAME --role operator"
+                f"{self.url} does not accept the key in HEADWAY_API_KEY, or it expired; create"
+                " one there: headway key create NAME --role operator"
             )
         if status == httpx.codes.TOO_MANY_REQUESTS:
             raise TooManyError(detail, retry_after_s=retry_after_s(answer.headers) or 0.0)
@@ -198,8 +198,8 @@ class HeadwayApi:
 
     def _raise_not_headway(self, answer: httpx.Response) -> NoReturn:
         raise UnreadableError(
-            f"what answers at {self.url} is not headway, or something stands before it"
-            f" (it answered {answer.status_code})",
+            f"the server at {self.url} is not Headway, or a proxy in front of it answered"
+            f" (status {answer.status_code})",
             provider=PROVIDER,
             status=answer.status_code,
         )
@@ -216,10 +216,10 @@ class HeadwayApi:
             message = f"no connection to {self.url}: {_why(error)}"
             raise UnsentError(message, provider=PROVIDER) from error
         except httpx.TimeoutException as error:
-            message = f"{self.url} did not answer within {ANSWER_S:g} s; what was asked may be done"
+            message = f"{self.url} did not answer within {ANSWER_S:g} s; the request may have been carried out"
             raise TimedOutError(message, provider=PROVIDER) from error
         except httpx.HTTPError as error:
-            message = f"the connection to {self.url} broke; what was asked may be done"
+            message = f"the connection to {self.url} broke; the request may have been carried out"
             raise TimedOutError(message, provider=PROVIDER) from error
 
 
@@ -258,14 +258,14 @@ def _why(error: BaseException) -> str:
     while under is not None:
         if isinstance(under, ssl.SSLCertVerificationError):
             return (
-                f"its certificate is not good ({under.verify_message}); name the authority's with"
-                " SSL_CERT_FILE"
+                f"its certificate is not valid ({under.verify_message}); set SSL_CERT_FILE to the"
+                " certificate of its authority"
             )
         if isinstance(under, ssl.SSLError):
-            return "it does not speak TLS as we do; is it http:// instead of https://?"
+            return "the TLS handshake failed; does the server use http:// instead of https://?"
         if isinstance(under, socket.gaierror):
             return "there is no host of that name"
         if isinstance(under, ConnectionRefusedError):
-            return "nobody listens there; start it with: headway run"
+            return "no server is running there; start it with: headway run"
         under = under.__cause__ or under.__context__
     return "it cannot be reached"

@@ -94,7 +94,7 @@ class _Flow:
             now=now,
         )
         if flow is None or query.get("seller", flow.user_id) != flow.user_id:
-            text = f"The link is not complete, was used, or is too old. {NEW_LINK}"
+            text = f"The link is incomplete, was used before, or has expired. {NEW_LINK}"
             raise _RefusedError(403, "This link does not work", text)
         verifier = shared_vault(app.settings).decrypt(flow.verifier)
         with closing(app.consents[self._platform]()) as consent:
@@ -145,7 +145,7 @@ class _Flow:
         secret = request.cookies.get(self._cookie, "")
         is_its = hmac.compare_digest(_state(secret).encode(), state.encode("utf-8", "replace"))
         if not secret or not is_its:
-            text = f"The visit was begun in another browser, or not at all. {NEW_LINK}"
+            text = f"The link was opened in another browser, or cookies are blocked. {NEW_LINK}"
             raise _RefusedError(403, "This browser did not ask to connect a shop", text)
         flow = self._flows.find(self._platform, state, now=self._app.clock.now())
         if flow is None:
@@ -161,7 +161,7 @@ class _Flow:
         shop = role.consent.callback_shop(self._app.settings, params)
         if shop is None or role.shop_name(shop) != flow.shop:
             title = find(self._platform).title
-            text = f"{title} did not send you here, or for another shop. {NEW_LINK}"
+            text = f"{title} did not send you here, or sent you for another shop. {NEW_LINK}"
             raise _RefusedError(403, f"This is not {title}'s answer", text)
 
     def _exchange(self, consent: OAuthClient, flow: OAuthFlow, state: str, code: str) -> TokenGrant:
@@ -195,7 +195,7 @@ class _Flow:
             begins=True,
         )
         if isinstance(permit, Rejected) or not self._goes(limiter, permit):
-            text = f"Its limit is used up for now. {advice}"
+            text = f"Its rate limit is used up at the moment. {advice}"
             raise _RefusedError(
                 503, f"{self._platform.title()} cannot be asked at the moment", text
             )
@@ -270,12 +270,12 @@ def _state(secret: str) -> str:
 
 
 def _over() -> _RefusedError:
-    text = f"It took longer than ten minutes, or was finished before. {NEW_LINK}"
+    text = f"It took longer than ten minutes, or is already finished. {NEW_LINK}"
     return _RefusedError(410, "This link has expired", text)
 
 
 def _welcome(flow: OAuthFlow) -> str:
-    return f"Its orders are pulled for {flow.user_id} from now on. You may close this page."
+    return f"From now on Headway pulls its orders for {flow.user_id}. You can close this page."
 
 
 def _endpoint(pages: Environment, handle: Callable[[Request, Show], Response]) -> Endpoint:
@@ -299,7 +299,7 @@ def _endpoint(pages: Environment, handle: Callable[[Request, Show], Response]) -
                 f"{error}. {NEW_LINK}",
             )
         except ConfigError as error:
-            return show(503, "This server is not set up for that", str(error))
+            return show(503, "This server is not set up to connect shops", str(error))
         except StoreError:
             return show(503, "The database is down", "Load this page again in a minute.")
 

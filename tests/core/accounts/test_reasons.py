@@ -132,7 +132,7 @@ def test_what_will_still_hold_a_job_when_it_is_due_is_what_holds_it() -> None:
     )
     soon = explain_job(job(JobStatus.COMPLETED, NOW + 30 * MINUTE), line, NOW)
     assert (soon.state, soon.until) == (JobState.BUDGET, until)
-    assert soon.sentence == "Due at 12:30 UTC, but the day is spent; free from 13:30 UTC."
+    assert soon.sentence == "Due at 12:30 UTC, but the day is spent; possible from 13:30 UTC."
     later = explain_job(job(JobStatus.COMPLETED, NOW + 120 * MINUTE), line, NOW)
     assert (later.state, later.until) == (JobState.NOT_DUE, NOW + 120 * MINUTE)
 

@@ -113,7 +113,7 @@ def test_places_count_from_one_and_ageing_is_shown(lane: Lane) -> None:
     assert [view.place for view in views] == list(range(1, len(views) + 1))
     assert (views[0].score, views[0].aged_score) == (12, 14.0)
     assert views[0].state is JobState.NEXT
-    assert views[1].reason == "Due for 10 min; 1 goes first."
+    assert views[1].reason == "Due for 10 min; 1 job runs first."
 
 
 def test_those_that_are_not_due_come_after_those_that_are_soonest_first(lane: Lane) -> None:
@@ -193,7 +193,7 @@ def test_what_is_left_to_those_who_pay_blocks_only_those_who_do_not(lane: Lane) 
     assert states[Tier.FREE] is JobState.BUDGET
     assert states[Tier.PRO] is not JobState.BUDGET
     free = explain(lane, "fern/etsy/orders")
-    assert "the last 15 of Etsy's day are left to sellers who pay" in free.reason
+    assert "the last 15 of Etsy's day are reserved for paying sellers" in free.reason
     budget = look(lane).budgets[0]
     assert budget.left_to_paid == budget.left == 15, "not more than there is"
 

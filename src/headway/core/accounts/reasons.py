@@ -181,9 +181,8 @@ def _running(position: JobPosition, now: datetime) -> JobAnswer:
         return JobAnswer(
             state=JobState.SILENT,
             sentence=(
-                f"Its worker has been silent since {format_time(until, now)}; the next round gives"
-                " it"
-                " back, and it goes on where it was."
+                f"Its worker has not responded since {format_time(until, now)}; the next round"
+                " frees the job, and it continues where it was."
             ),
             until=now,
         )
@@ -202,7 +201,7 @@ def _at_rest(position: JobPosition, now: datetime) -> JobAnswer:
         count, again = position.retry_count, "fix that, then:"
         if position.revive_at is not None:
             until = format_time(position.revive_at, now)
-            again = f"this may pass, and it is tried again at {until}, or at once with:"
+            again = f"it is tried again at {until}, or immediately with:"
         return JobAnswer(
             state=JobState.DEAD,
             sentence=(
@@ -217,8 +216,8 @@ def _at_rest(position: JobPosition, now: datetime) -> JobAnswer:
         return JobAnswer(
             state=JobState.CANCELLED,
             sentence=(
-                f"Cancelled, the account is disconnected ({reason}); once it is connected again it"
-                " goes on from where it was."
+                f"Cancelled because the account is disconnected ({reason}); once it is connected"
+                " again, it continues where it was."
             ),
         )
     return JobAnswer(state=JobState.DONE, sentence="All history is pulled; nothing is left to do.")
@@ -228,8 +227,8 @@ def _over_quota(position: JobPosition, until: datetime, now: datetime) -> JobAns
     return JobAnswer(
         state=JobState.QUOTA,
         sentence=(
-            f"The orders of the month that {position.tier} pays for are used up; it goes on at"
-            f" {format_time(until, now)}, or at once with a higher tier."
+            f"The monthly order quota of the tier {position.tier} is used up; it continues at"
+            f" {format_time(until, now)}, or immediately with a higher tier."
         ),
         until=until,
     )
@@ -270,7 +269,7 @@ def _held(position: JobPosition, queue: JobQueueState, due: str, now: datetime) 
         return JobAnswer(
             state=shut.state,
             sentence=(
-                f"{due}, but {why}{shut.explain_job}; free from {format_time(shut.until, now)}."
+                f"{due}, but {why}{shut.explain_job}; possible from {format_time(shut.until, now)}."
             ),
             until=shut.until,
         )
@@ -285,13 +284,13 @@ def _due(position: JobPosition, queue: JobQueueState, now: datetime) -> JobAnswe
     if position.account_id in queue.busy:
         return JobAnswer(
             state=JobState.BUSY,
-            sentence=f"{due}; another job of this shop runs, and a shop is read by one at a time.",
+            sentence=f"{due}; another job of this shop is running, and they run one at a time.",
             until=now,
         )
     if queue.running_count >= queue.running_max:
         return JobAnswer(
             state=JobState.FULL,
-            sentence=f"{due}; {queue.running_count} jobs run, and no more may at once.",
+            sentence=f"{due}; {queue.running_count} jobs are running, as many as may run at once.",
             until=now,
         )
     if not position.ahead_count:
@@ -299,8 +298,8 @@ def _due(position: JobPosition, queue: JobQueueState, now: datetime) -> JobAnswe
             state=JobState.NEXT, sentence=f"{due}; the next free worker takes it.", until=now
         )
     ahead = f"{position.ahead_count:,}{' or more' if position.has_more else ''}"
-    verb = "goes" if position.ahead_count == 1 else "go"
-    return JobAnswer(state=JobState.IN_LINE, sentence=f"{due}; {ahead} {verb} first.", until=now)
+    noun = "job runs" if position.ahead_count == 1 else "jobs run"
+    return JobAnswer(state=JobState.IN_LINE, sentence=f"{due}; {ahead} {noun} first.", until=now)
 
 
 def stops_job(pause: Pause, seller: SellerId) -> bool:

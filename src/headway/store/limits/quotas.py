@@ -101,8 +101,8 @@ class Budget:
         spent = f"{self.used + self.reserved:,.0f} of {name}'s {self.limit:,.0f} calls"
         if share is DayShare.PAID or self.left < CALLS_MIN:
             return f"{spent} in 24 h are used or reserved"
-        others = "sellers who pay" if share is DayShare.FREE else "what is new"
-        return f"the last {self.left:,.0f} of {name}'s day are left to {others}"
+        others = "paying sellers" if share is DayShare.FREE else "new data"
+        return f"the last {self.left:,.0f} of {name}'s day are reserved for {others}"
 
 
 def read_budgets(
