@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.engine.rehearsal_setup import take_over
 from tests.engine.shop_setup import PLACES, Shops, make_shops, wanted
 
 from headway.core.accounts.refusals import SPAN_MIN
 from headway.core.catalog.intake import handle_of
 from headway.core.catalog.listings import Sku
 from headway.engine.explain import in_shop
-from headway.store.catalog.review import Review
 from headway.store.timetable.positions import ListingPositions
 from headway_lab.simulators.shopify.faults import ShopFaultPlan
 from headway_lab.virtual_clock import VirtualClock
@@ -417,48 +415,6 @@ def test_stock_at_a_location_that_the_shop_lacks_is_named_by_explain(
     shops.drive(shops.push())
     (position,) = ListingPositions(pool).of_sku(Sku("A-1"), now=clock.now())
     assert "30 more in stock are not sold" in in_shop(position, clock.now())
-
-
-def test_the_first_prices_of_a_takeover_are_held_as_a_mass_change_and_stock_flows(
-    shops: Shops,
-) -> None:
-    ours, theirs = wanted("84.00", 5), wanted("120.00", 3)
-    for number in range(30):  # 24 at another price, as the supplier's first call reads ten of them
-        sku = f"T-{number}"
-        shows = theirs if number < 24 else ours
-        ids = shops.simulator.seed_product(
-            "acme.myshopify.com", sku, price=Decimal(shows["price"]), cost=Decimal("9.5"),
-            quantities=shows["quantities"],
-        )  # fmt: skip
-        take_over(shops, sku, ours, ids=ids)
-    unread = "UPDATE listing_state SET desired = %s, push_at = %s WHERE sku = ANY(%s)"
-    later = [f"T-{number}" for number in range(10, 30)]
-    shops.ask(unread, None, None, later)
-    push = shops.push()
-    shops.drive(push)
-    shops.ask(unread, json.dumps(ours), shops.clock.now(), later)
-    shops.drive(push)
-    assert {effect.kind for effect in shops.simulator.effects} == {"stock"}
-    assert {shops.shown(f"T-{n}").quantities[PLACES[0]] for n in range(24)} == {5}
-    held = shops.ask("SELECT held_reason, desired ->> 'price', proposed ->> 'price'"
-                     " FROM listing_state WHERE held_reason IS NOT NULL")  # fmt: skip
-    assert len(held) == 24, "what shows our price already is no change"
-    assert {row[1:] for row in held} == {("120.00", "84.00")}
-    assert {reason.partition("first ")[2] for reason, _, _ in held} == {
-        "prices changed within a day, more than 25 %"
-    }
-    done = Review(shops.pool).approve_all(None, reason="our prices", now=shops.clock.now())
-    assert sum(ruling.is_done for ruling in done) == 24
-    shops.drive(push)
-    assert {shops.shown(f"T-{n}").price for n in range(30)} == {Decimal("84.00")}
-
-
-def test_some_first_prices_are_written_at_once(shops: Shops) -> None:
-    ids = shops.simulator.seed_product("acme.myshopify.com", "T-1", price=Decimal("120.00"))
-    take_over(shops, "T-1", wanted("84.00"), ids=ids)
-    shops.drive(shops.push())
-    assert shops.shown("T-1").price == Decimal("84.00")
-    assert shops.one("SELECT moved_at IS NOT NULL FROM listing_state"), "it counts for the guard"
 
 
 @pytest.mark.parametrize("kept", (("JPY", 0, "1086", "1087"), ("KWD", 3, "1.235", "1.236")))

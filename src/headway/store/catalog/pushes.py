@@ -90,11 +90,14 @@ WHERE {OPEN_TO_US} AND {{which}}
   AND account.id::text <> ALL (%(due)s)
 ORDER BY account.drift_check_at NULLS FIRST, account.id LIMIT %(limit)s
 """
-# Parts of the shop whose price there is not ours yet, and which are read at the supplier.
+# Parts that are read at the supplier and whose price in the shop is not ours yet: imported ones, and
+# those being published that the shop may have, until it was searched for them in vain.
 FIRST_PRICES = """
-SELECT count(*) FROM product JOIN product_sync_schedule AS row USING (user_id, sku)
+SELECT count(*) FROM product_sync_schedule AS row
+LEFT JOIN product USING (user_id, sku) LEFT JOIN product_staging AS staging USING (user_id, sku)
 LEFT JOIN listing_state AS state USING (user_id, sku)
-WHERE product.user_id = %(user_id)s AND row.is_active AND row.consecutive_failures = 0
+WHERE row.user_id = %(user_id)s AND row.is_active AND row.consecutive_failures = 0
+  AND (product.sku IS NOT NULL OR staging.status IN ('requested', 'normalized'))
   AND coalesce(state.applied_version, 0) = 0 AND state.applied_at IS NULL
 """
 CLAIM = read_sql("catalog", "push_claim")
