@@ -153,6 +153,53 @@ def test_a_blocked_part_whose_quote_is_rejected_waits_quietly_for_another_quote(
     assert ask("SELECT status FROM product_staging") == [("normalized",)]
 
 
+@pytest.mark.parametrize("rejects", (True, False))
+def test_a_part_with_a_price_that_is_blocked_when_published_loses_no_change(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask, *, rejects: bool
+) -> None:
+    now, elsewhere = clock.now(), worded(quantities={"Germany CSC": 4})
+    enter(pool, now, ("a", "P1"))
+    read(schedule, now)
+    request(ask, "a")
+    settle(schedule, claim(schedule, now, "P1"), elsewhere, now)
+    stock = "SELECT desired -> 'quantities', push_at FROM listing_state"
+    for _ in range(3):
+        assert ask("SELECT status FROM product_staging") == [("blocked",)]
+        assert ask(stock) == [({"Miami": 4}, now)], "what is there no more is not sold"
+        assert LawChecks(pool).lost(now).examples == ()
+        if rejects:
+            Review(pool).reject(SellerId("a"), [Sku("P1")], reason="", now=now)
+        assert LawChecks(pool).lost(now).examples == ()
+        settle(schedule, claim(schedule, now, "P1"), elsewhere, now)
+        held = ask("SELECT held_reason IS NOT NULL FROM listing_state")
+        assert held == [(not rejects,)], "a rejected one is not held again"
+    settle(schedule, claim(schedule, now, "P1"), worded(), now)
+    assert ask("SELECT status FROM product_staging") == [("normalized",)]
+    assert ask(stock) == [({"Miami": 5}, now)]
+
+
+def test_a_doubt_about_a_part_that_is_published_can_be_approved_or_rejected(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now, doubtful = clock.now(), worded(unit="RL")
+    enter(pool, now, ("a", "P1"), ("b", "P1"))
+    request(ask, "a", "b")
+    listings = claim(schedule, now, "P1")
+    settle(schedule, listings, doubtful, now)
+    assert ask("SELECT DISTINCT status FROM product_staging") == [("blocked",)]
+    review = Review(pool)
+    (approved,) = review.approve(SellerId("a"), [Sku("P1")], reason="", now=now)
+    (rejected,) = review.reject(SellerId("b"), [Sku("P1")], reason="", now=now)
+    assert (approved.is_done, rejected.is_done) == (True, True)
+    statuses = "SELECT user_id, status FROM product_staging ORDER BY 1"
+    for _ in range(2):
+        assert ask(statuses) == [("a", "normalized"), ("b", "blocked")]
+        rows = ask("SELECT desired ->> 'price', held_reason FROM listing_state ORDER BY user_id")
+        assert rows == [("11.00", None), (None, None)]
+        assert LawChecks(pool).lost(now).examples == ()
+        settle(schedule, claim(schedule, now, "P1"), doubtful, now)
+
+
 def test_a_rejected_quote_without_a_price_is_a_decision_and_nothing_lost(
     pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
 ) -> None:

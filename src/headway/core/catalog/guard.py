@@ -156,12 +156,21 @@ def weigh(listing: Listing, observed: Observed, settings: SellerSettings, now: d
     )
 
 
-def hold_publication(listing: Listing, observed: Observed, reason: str) -> Weighed:
-    """Hold a part that may not be published, unless a person has rejected this very quote."""
+def hold_publication(
+    listing: Listing, observed: Observed, weighed: Weighed, reason: str
+) -> Weighed:
+    """Hold a part that may not be published, unless a person has rejected this very quote.
+
+    What was desired before goes on: its price, and above all its stock.
+    """
+    if listing.desired is None:
+        weighed = replace(weighed, desired=None)
     rejected = listing.rejected
+    if weighed.rejected is not None and weighed.held_reason is None:
+        return weighed
     if rejected is not None and is_same_offer(_unpriced(observed), rejected):
-        return Weighed(rejected=rejected)
-    return Weighed(held_reason=reason)
+        return replace(weighed, rejected=rejected)
+    return replace(weighed, held_reason=weighed.held_reason or reason)
 
 
 def mass_changes(old: State, new: State) -> set[MassChange]:

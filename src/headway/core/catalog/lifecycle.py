@@ -167,7 +167,7 @@ class Judge:
             staging = stage(quote, observed, weighed, settings.terms, raw)
         if staging is not None and staging.status == "blocked":
             error = staging.reason
-            weighed = hold_publication(listing, observed, error)
+            weighed = hold_publication(listing, observed, weighed, error)
             if weighed.held_reason not in {None, listing.held_reason}:
                 blocked = ListingEvent(kind="publish_blocked", new=observed.as_json(), error=error)
                 events += (blocked,)

@@ -90,8 +90,8 @@ WHERE {OPEN_TO_US} AND {{which}}
   AND account.id::text <> ALL (%(due)s)
 ORDER BY account.drift_check_at NULLS FIRST, account.id LIMIT %(limit)s
 """
-# Parts that are read at the supplier and whose price in the shop is not ours yet: imported ones, and
-# those being published that the shop may have, until it was searched for them in vain.
+# Parts that are read at the supplier and whose price in the shop is not ours yet: imported ones,
+# and those being published that the shop may have, until it was searched for them in vain.
 FIRST_PRICES = """
 SELECT count(*) FROM product_sync_schedule AS row
 LEFT JOIN product USING (user_id, sku) LEFT JOIN product_staging AS staging USING (user_id, sku)

@@ -123,6 +123,12 @@ INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type, old_value,
   error_message, created_at)
 SELECT user_id, sku, %(now)s, %(kind)s, old_value, new_value, %(reason)s, %(now)s FROM new
 """
+# A part whose first quote was blocked is published by that quote, once a person approved it.
+UNBLOCK = f"""
+UPDATE product_staging AS row SET status = 'normalized', reason = '', updated_at = %(now)s
+FROM {REQUESTED}
+WHERE row.user_id = requested.user_id AND row.sku = requested.sku AND row.status = 'blocked'
+"""
 # A part that was taken off sale returns to its earlier status: the stored one if the shop was not
 # written yet, otherwise the one before.
 REVIVE = f"""
@@ -405,6 +411,9 @@ def _decide(
         connection.execute(END_LEASES, _columns(done))
         values = {"rows": json.dumps(rows), "reason": reason or None, "now": now}
         connection.execute(WRITE, {**values, "kind": decision.kind})
+        if decision.kind == "change_approved":
+            first = [(one.seller, one.sku) for one in rulings if one.is_done and one.old is None]
+            connection.execute(UNBLOCK, {**_columns(first), "now": now})
     return rulings
 
 

@@ -29,9 +29,8 @@
       CASE WHEN judged.is_stale THEN row.rejected ELSE new.rejected END,
       CASE WHEN new.is_repriced THEN %(now)s ELSE row.moved_at END,
       CASE WHEN new.is_emptied THEN %(now)s ELSE row.emptied_at END,
-      CASE WHEN new.staging ->> 'status' = 'blocked' THEN NULL
-           WHEN next.is_other OR new.staging ->> 'status' = 'normalized' THEN %(now)s
-           ELSE row.push_at END
+      CASE WHEN next.is_other OR (next.desired IS NOT NULL
+        AND new.staging ->> 'status' = 'normalized') THEN %(now)s ELSE row.push_at END
     FROM new
     CROSS JOIN LATERAL (SELECT row.desired_version <> new.desired_version
       OR (row.held_reason IS NOT NULL) <> new.was_held AS is_stale) AS judged
