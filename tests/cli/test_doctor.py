@@ -228,3 +228,36 @@ def test_a_standby_server_is_reported(
     ((verdict, finding),) = findings(result, "writing")
     assert (result.code, verdict) == (1, "fail")
     assert "point DATABASE_URL at the primary" in finding
+
+
+def test_accounts_alone_need_no_supplier_and_no_shop(
+    on_database: Headway, execute: Execute
+) -> None:
+    before = on_database("doctor", "--json")
+    assert [verdict for verdict, _ in findings(before, "supplier")] == ["warn"]
+    assert [verdict for verdict, _ in findings(before, "shops")] == ["warn"]
+    for shop, status in (("101", "connected"), ("102", "disconnected")):
+        execute(
+            "INSERT INTO connected_accounts (user_id, platform, shop, status, reason)"
+            " VALUES (%s, 'etsy', %s, %s, 'the seller left')",
+            *(f"seller-{shop}", shop, status),
+        )
+    result = on_database("doctor", "--json")
+    assert findings(result, "supplier") == [("ok", "none is set up; only accounts are read")]
+    assert findings(result, "shops") == []
+    assert findings(result, "shopify") == [], "no account is there"
+    assert findings(result, "accounts") == [("warn", "1 of 2 connected (2 etsy)")]
+    assert findings(result, "102") == [
+        ("warn", "etsy shop of seller-102 is disconnected: the seller left")
+    ]
+    status = on_database("status").out
+    assert "none is set up; only accounts are read" in status
+    assert "next call" not in status
+    assert "connect one with" not in status
+    execute(
+        "INSERT INTO suppliers (name, client_id, username, created_at)"
+        " VALUES ('east', 'id', 'user', now())"
+    )
+    after = on_database("doctor", "--json")
+    assert [verdict for verdict, _ in findings(after, "supplier")] == ["warn"]
+    assert "next call" in on_database("status").out

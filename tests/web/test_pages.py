@@ -23,6 +23,7 @@ from tests.web.api_requests import ApiClient
 from tests.web.keys import auth_headers
 
 from headway.app import build
+from headway.app.accounts import connect_account
 from headway.config import Settings
 from headway.core.access import Role
 from headway.store.pool import open_pool
@@ -30,6 +31,7 @@ from headway.store.server.embedded import EmbeddedServer
 from headway.web.formatting import path
 from headway.web.sections import MENU, SECTIONS
 from headway.web.site import create
+from headway_lab.platforms import ETSY
 from headway_lab.virtual_clock import VirtualClock
 
 PATHS = [section.path for section in MENU]
@@ -205,3 +207,21 @@ def test_every_section_has_its_own_shortcut() -> None:
 @pytest.mark.parametrize("address", ("/parts/%00", "/parts/x?seller=%00", "/parts?q=%00"))
 def test_a_nul_character_in_a_query_is_not_an_outage(operator: ApiClient, address: str) -> None:
     read(operator, address)
+
+
+def test_the_first_page_shows_only_accounts_where_no_supplier_is_set_up(
+    postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    clock, settings = VirtualClock(START), Settings(data_dir=tmp_path_factory.mktemp("accounts"))
+    with fresh_database(postgres) as dsn, open_pool(dsn) as opened:
+        page = ApiClient(
+            create(build(settings, clock, opened), refresh_s=0), headers=auth_headers(opened)
+        )
+        assert 'id="next-title"' in page.get("/").text
+        connect_account(opened, ACME, "101", platform=ETSY, now=clock.now())
+        later = create(build(settings, clock, opened), refresh_s=0)
+        shown = ApiClient(later, headers=auth_headers(opened)).get("/").text
+    assert 'id="accounts-only"' in shown
+    assert "No supplier is set up" in shown
+    assert 'id="next-title"' not in shown
+    assert 'id="changes-title"' not in shown

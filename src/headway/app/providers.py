@@ -51,6 +51,11 @@ def has_main_login(settings: Settings) -> bool:
     return any((entry.client_id, entry.username, *secrets.values()))
 
 
+def has_supplier(settings: Settings, pool: Pool) -> bool:
+    """Return True if a supplier is set up: in the settings, or added by an operator."""
+    return has_main_login(settings) or bool(Suppliers(pool).all())
+
+
 def main_limit_key(settings: Settings) -> LimitKey:
     """Return the limit key of the settings' supplier."""
     return supplier_key(main_entry(settings)[0])

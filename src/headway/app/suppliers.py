@@ -30,7 +30,8 @@ LEASE = timedelta(seconds=30)
 HANDS = 4
 NO_LOGIN_WAIT = timedelta(minutes=1)
 NO_LOGIN = (
-    "No credentials of the supplier are set, so no part is read. What is missing: headway doctor"
+    "No credentials of the supplier are set, so no part is read; accounts are. What is missing:"
+    " headway doctor"
 )
 
 

@@ -55,7 +55,7 @@ def doctor(
     fails.
     """
     from headway import config
-    from headway.cli.doctor_checks import FAIL, OK, DoctorCheck, examine_broker
+    from headway.cli.doctor_checks import FAIL, OK, SUPPLIER, DoctorCheck, examine_broker
     from headway.cli.doctor_settings import example_file, reference, settings_in_force
     from headway.config.document_settings import replaced
 
@@ -79,6 +79,8 @@ def doctor(
         lines += _examine_database(settings)
         lines += examine_broker(settings)
         lines += _examine_host(settings)
+        if not any(check.subject == SUPPLIER for check in lines):
+            lines.append(_credentials(settings))
     in_force = list(settings_in_force(settings))
     if as_json:
         emit({"lines": lines, "settings": in_force})
@@ -102,11 +104,13 @@ def _examine_database(settings: Settings) -> Iterator[DoctorCheck]:
     from headway.cli.doctor_checks import (
         FAIL,
         DoctorCheck,
+        examine_accounts,
         examine_processes,
         examine_providers,
         examine_rights,
         examine_server,
         examine_shops,
+        examine_supplier,
     )
     from headway.cli.session import REAL_TIME, open_session
     from headway.store.monitoring.processes import clock_offset
@@ -132,6 +136,8 @@ def _examine_database(settings: Settings) -> Iterator[DoctorCheck]:
             if schema.verdict != FAIL:
                 yield from examine_processes(session.app)
                 yield from examine_shops(session.app)
+                yield from examine_accounts(session.app)
+                yield from examine_supplier(session.app)
                 yield from examine_providers(session.app)
     except HeadwayError as error:
         yield DoctorCheck(subject="database", verdict=FAIL, finding=str(error))
@@ -164,7 +170,6 @@ def _examine_host(settings: Settings) -> Iterator[DoctorCheck]:
     folder = settings.data_dir.expanduser()
     yield _folder(folder)
     yield _secret_key(settings, folder)
-    yield _credentials(settings)
     yield _port(settings, folder)
 
 
@@ -217,14 +222,14 @@ def _secret_key(settings: Settings, folder: Path) -> DoctorCheck:
 
 def _credentials(settings: Settings) -> DoctorCheck:
     from headway import config
-    from headway.cli.doctor_checks import OK, WARN, DoctorCheck
+    from headway.cli.doctor_checks import OK, SUPPLIER, WARN, DoctorCheck
 
     needed = ("boeing_client_id", "boeing_client_secret", "boeing_username", "boeing_password")
     missing = [config.setting_name(name) for name in needed if not _text(getattr(settings, name))]
     if not missing:
-        return DoctorCheck(subject="supplier", verdict=OK, finding="credentials are configured")
+        return DoctorCheck(subject=SUPPLIER, verdict=OK, finding="credentials are configured")
     finding = f"no part is read without {', '.join(missing)}"
-    return DoctorCheck(subject="supplier", verdict=WARN, finding=finding)
+    return DoctorCheck(subject=SUPPLIER, verdict=WARN, finding=finding)
 
 
 def _port(settings: Settings, folder: Path) -> DoctorCheck:

@@ -14,6 +14,7 @@ from headway.config import Settings
 from headway.core.dispatch import STOREFRONT
 from headway.errors import BrokerError, HeadwayError
 from headway.operations.shops import missing_scopes, scope_advice
+from headway.operations.status import look
 from headway.providers.access_scopes import list_scopes
 from headway.providers.registry import installed, platform_role
 from headway.providers.tokens import ACCESS, CLIENT, NEVER, REFRESH
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from headway.runners.broker_probe import BrokerFacts
 
 OK, WARN, FAIL = "ok", "warn", "fail"
+SUPPLIER = "supplier"
 TROUBLED_MAX = 10
 SHOPS_NAMED_MAX = 3
 TOKENS = frozenset({ACCESS, REFRESH, CLIENT})
@@ -44,6 +46,8 @@ class DoctorCheck:
 def examine_shops(app: App) -> Iterator[DoctorCheck]:
     """Look at every shop: one line for all that are well, one for each that is not."""
     shops = ConnectedShops(app.pool).list(STOREFRONT)
+    if not shops and look(app).is_accounts_only:
+        return  # nothing is written, so no shop is needed
     if not shops:
         finding = "none is connected; run: headway connect SHOP --seller SELLER"
         yield DoctorCheck(subject="shops", verdict=WARN, finding=finding)
@@ -57,6 +61,31 @@ def examine_shops(app: App) -> Iterator[DoctorCheck]:
     if len(troubled) > TROUBLED_MAX:
         finding = f"and {len(troubled) - TROUBLED_MAX:,} more findings; see: headway shops"
         yield DoctorCheck(subject="shops", verdict=WARN, finding=finding)
+
+
+def examine_accounts(app: App) -> Iterator[DoctorCheck]:
+    """Count the accounts that are only read, and name those that are disconnected."""
+    accounts = [shop for shop in ConnectedShops(app.pool).list() if shop.platform != STOREFRONT]
+    if not accounts:
+        return
+    lost = [account for account in accounts if account.status != "connected"]
+    platforms = Counter(account.platform for account in accounts)
+    named = ", ".join(f"{count:,} {platform}" for platform, count in sorted(platforms.items()))
+    finding = f"{len(accounts) - len(lost):,} of {len(accounts):,} connected ({named})"
+    yield DoctorCheck(subject="accounts", verdict=WARN if lost else OK, finding=finding)
+    for account in lost[:TROUBLED_MAX]:
+        finding = f"{account.platform} shop of {account.seller} is disconnected: {account.reason}"
+        yield DoctorCheck(subject=account.shop, verdict=WARN, finding=finding)
+    if len(lost) > TROUBLED_MAX:
+        finding = f"and {len(lost) - TROUBLED_MAX:,} more are disconnected; see: headway shops"
+        yield DoctorCheck(subject="accounts", verdict=WARN, finding=finding)
+
+
+def examine_supplier(app: App) -> Iterator[DoctorCheck]:
+    """Say that a supplier is not needed where only accounts are read."""
+    if look(app).is_accounts_only:
+        finding = "none is set up; only accounts are read"
+        yield DoctorCheck(subject=SUPPLIER, verdict=OK, finding=finding)
 
 
 def _unknown_lifetimes(app: App, shops: Sequence[ConnectedShop]) -> Iterator[DoctorCheck]:
@@ -77,7 +106,11 @@ def _unknown_lifetimes(app: App, shops: Sequence[ConnectedShop]) -> Iterator[Doc
 
 def examine_providers(app: App) -> Iterator[DoctorCheck]:
     """Yield what a provider warns of, such as an API version whose support ends."""
+    overview = look(app)
+    used = {shop.platform for shop in ConnectedShops(app.pool).list()}
     for name, registered in sorted(installed().providers.items()):
+        if overview.is_accounts_only and name not in used:
+            continue
         if warning := registered.provider.warning(app.settings, app.clock.now()):
             yield DoctorCheck(subject=name, verdict=WARN, finding=warning)
 

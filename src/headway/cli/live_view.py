@@ -15,6 +15,7 @@ from headway.core.catalog.change_outcomes import ChangeOutcome
 from headway.core.reasons import format_duration
 from headway.core.timetable.next_call import NextCall, Why
 from headway.runners.worker_processes import WorkerProcesses
+from headway.store.accounts.status import AccountsStatus
 from headway.store.catalog.change_list import ObservedChange
 from headway.store.status import Overview
 from headway.web.formatting import (
@@ -38,6 +39,7 @@ LOG_S = 60.0
 ACCENT, QUIET, BAD = "bold bright_blue", "bright_black", "red"
 # Lines of the view that are always there; the tables share what is left.
 FIXED_LINES = 16
+END = "Ctrl-C ends it"
 # A link that logs in is longer than an address, and takes two lines of a narrow terminal.
 URL_CHARS = 40
 # The rest, then the shop's price, then 1234 → 5678, then the outcome and its delay.
@@ -84,6 +86,8 @@ def say(snapshot: Snapshot) -> str:
     overview = snapshot.overview
     if overview is None:
         return f"the database does not answer: {snapshot.error}"
+    if overview.is_accounts_only:
+        return f"{clock_time(overview.now)} | {_lane_words(overview.accounts)}"
     spent, counts = overview.spent, overview.counts
     last = overview.calls[0] if overview.calls else None
     words = [
@@ -97,13 +101,17 @@ def say(snapshot: Snapshot) -> str:
         words.append(f"{overview.storefront.written.count:,} written to shops, {_held(overview)}")
     lane = overview.accounts
     if lane.accounts_count:
-        words.append(
-            f"{bounded(lane.accounts_count)} accounts, {len(lane.running)} jobs running,"
-            f" {bounded(lane.due_count)} due"
-        )
+        words.append(_lane_words(lane))
     if last is not None:
         words.append(f"last call {clock_time(last.at)} {result(last.result)}")
     return " | ".join(words)
+
+
+def _lane_words(lane: AccountsStatus) -> str:
+    return (
+        f"{bounded(lane.accounts_count)} accounts, {len(lane.running)} jobs running,"
+        f" {bounded(lane.due_count)} due"
+    )
 
 
 def draw(watch: LiveView, snapshot: Snapshot, *, height: int) -> RenderableType:
@@ -126,6 +134,10 @@ def draw(watch: LiveView, snapshot: Snapshot, *, height: int) -> RenderableType:
         head,
         Text(f"{'simulated time ' if is_demo else ''}{now:%H:%M:%S} UTC", style=QUIET),
         "",
+    ]
+    if overview.is_accounts_only:
+        return Group(*parts, _figures(overview, crew_lines), "", Text(END, style=QUIET))
+    parts += [
         _departure(overview, watch),
         _seats(overview.next_call, overview),
         "",
@@ -134,7 +146,7 @@ def draw(watch: LiveView, snapshot: Snapshot, *, height: int) -> RenderableType:
         _changes(overview, rows),
         "",
         _calls(overview, rows),
-        Text("Ctrl-C ends it", style=QUIET),
+        Text(END, style=QUIET),
     ]
     return Group(*parts)
 
@@ -176,10 +188,20 @@ def _seats(coming: NextCall, overview: Overview) -> Text:
 
 
 def _figures(overview: Overview, crew_lines: Sequence[tuple[str, str]]) -> Table:
-    spent, counts = overview.spent, overview.counts
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True, min_width=len("Listings"))
     grid.add_column(no_wrap=True, overflow="ellipsis")
+    if not overview.is_accounts_only:
+        _add_catalog_rows(grid, overview)
+    if overview.accounts.accounts_count:
+        grid.add_row("Accounts", _accounts(overview))
+    for name, text in crew_lines:
+        grid.add_row(name.capitalize(), Text(text, style=QUIET))
+    return grid
+
+
+def _add_catalog_rows(grid: Table, overview: Overview) -> None:
+    spent, counts = overview.spent, overview.counts
     grid.add_row(
         "Budget",
         f"{spent.day_count:,} of {spent.day_limit:,} calls in 24 h, {spent.minute_count} of"
@@ -193,11 +215,6 @@ def _figures(overview: Overview, crew_lines: Sequence[tuple[str, str]]) -> Table
     late = f", {bounded(counts.overdue)} overdue"
     grid.add_row("Trouble", Text.assemble((trouble, style), late))
     grid.add_row("Shops", _shops(overview))
-    if overview.accounts.accounts_count:
-        grid.add_row("Accounts", _accounts(overview))
-    for name, text in crew_lines:
-        grid.add_row(name.capitalize(), Text(text, style=QUIET))
-    return grid
 
 
 def _accounts(overview: Overview) -> Text:

@@ -149,6 +149,31 @@ def _print_explained(listing: ListingExplanation, now: datetime) -> None:
 
 
 def _print_status(room: Target, overview: Overview) -> None:
+    if overview.is_accounts_only:
+        facts(
+            [
+                *_place(room, overview),
+                ("supplier", "none is set up; only accounts are read"),
+                ("accounts", accounts_line(overview.accounts, overview.now)),
+            ]
+        )
+        return
+    _print_catalog_status(room, overview)
+
+
+def _place(room: Target, overview: Overview) -> list[tuple[str, str]]:
+    """Return where this is, what time it is there, and what is paused."""
+    return [
+        ("database", room.place),
+        ("clock", f"{overview.now:%Y-%m-%d %H:%M:%S} UTC{_speed(room)}"),
+        *(
+            ("paused", f"{pause.what}, {describe_pause(pause, overview.now)}")
+            for pause in overview.pauses
+        ),
+    ]
+
+
+def _print_catalog_status(room: Target, overview: Overview) -> None:
     supplier = "answers"
     if overview.breaker.is_open:
         since = overview.breaker.opened_at or overview.now
@@ -157,13 +182,8 @@ def _print_status(room: Target, overview: Overview) -> None:
         )
     facts(
         [
-            ("database", room.place),
-            ("clock", f"{overview.now:%Y-%m-%d %H:%M:%S} UTC{_speed(room)}"),
+            *_place(room, overview),
             ("next call", _next_call(overview)),
-            *(
-                ("paused", f"{pause.what}, {describe_pause(pause, overview.now)}")
-                for pause in overview.pauses
-            ),
             ("seats", _seats(overview.next_call)),
             ("budget", _budget(overview.spent)),
             (

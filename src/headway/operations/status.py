@@ -1,9 +1,10 @@
 """What the first screen shows, and the timetable of the day, of one application."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from headway.app import App
-from headway.app.providers import shop_limit
+from headway.app.providers import has_supplier, shop_limit
 from headway.app.supplier_queue import supplier_queue
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.rules import Resource
@@ -25,7 +26,7 @@ def look(app: App, *, seller: SellerId | None = None, seller_app: App | None = N
         return shop_limit(app.settings, shop, restore_per_s=app.shop_restore_per_s)
 
     now = app.clock.now()
-    return overview(
+    read = overview(
         app.pool,
         now,
         supplier=app.supplier,
@@ -39,6 +40,7 @@ def look(app: App, *, seller: SellerId | None = None, seller_app: App | None = N
         seller=seller,
         seller_pool=None if seller_app is None else seller_app.pool,
     )
+    return replace(read, has_supplier=has_supplier(app.settings, app.pool))
 
 
 def day_of(app: App, now: datetime) -> DayTimetable:

@@ -159,6 +159,14 @@ class Overview:
     """What is paused."""
     accounts: AccountsStatus = field(default_factory=AccountsStatus)
     """Accounts, their jobs and quotas."""
+    has_supplier: bool = True
+    """True if a supplier is set up."""
+
+    @property
+    def is_accounts_only(self) -> bool:
+        """True if accounts are read and there is nothing to read from a supplier."""
+        has_parts = self.has_supplier or self.counts.total > 0
+        return not has_parts and self.accounts.accounts_count > 0
 
 
 def overview(
