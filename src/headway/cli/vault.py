@@ -1,4 +1,4 @@
-"""`headway vault`: encrypt what is stored with the newest key, and see which old keys can be removed."""
+"""`headway vault`: encrypt secrets with the newest key, and see which old keys can be removed."""
 
 from __future__ import annotations
 

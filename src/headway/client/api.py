@@ -34,6 +34,7 @@ from headway.errors import (
 from headway.providers.http import retry_after_s
 
 PROVIDER = "headway"
+MAYBE_DONE = "the request may have been carried out"
 CONNECT_S, ANSWER_S = 10.0, 120.0
 WAIT_S_MIN, WAIT_S_MAX = 1.0, 30.0
 WAIT_STATUSES = {409, 429, 503}
@@ -216,10 +217,10 @@ class HeadwayApi:
             message = f"no connection to {self.url}: {_why(error)}"
             raise UnsentError(message, provider=PROVIDER) from error
         except httpx.TimeoutException as error:
-            message = f"{self.url} did not answer within {ANSWER_S:g} s; the request may have been carried out"
+            message = f"{self.url} did not answer within {ANSWER_S:g} s; {MAYBE_DONE}"
             raise TimedOutError(message, provider=PROVIDER) from error
         except httpx.HTTPError as error:
-            message = f"the connection to {self.url} broke; the request may have been carried out"
+            message = f"the connection to {self.url} broke; {MAYBE_DONE}"
             raise TimedOutError(message, provider=PROVIDER) from error
 
 
