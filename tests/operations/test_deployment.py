@@ -81,8 +81,8 @@ def test_only_the_owner_of_an_expiring_token_gets_the_alert(sample: SampleDeploy
         alert for alert in alerts(sample.seller(BEST)).alerts if alert.name == "token_expiring"
     ]
     assert {alert.sentence.partition(" of best")[0] for alert in expiring} == {
-        "The grant of etsy 102",
-        "The grant of shopify best.myshopify.com",
+        "The token of etsy 102",
+        "The token of shopify best.myshopify.com",
     }
     assert not [
         alert for alert in alerts(sample.seller(ACME)).alerts if alert.name == "token_expiring"

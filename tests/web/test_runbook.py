@@ -10,7 +10,7 @@ from headway.observe.prometheus_rules import runbook_index
 from headway.web.runbook import page
 
 FOLDER = Path(__file__).parents[2] / "docs" / "runbook"
-PARTS = ("What it means", "What to look at", "What to do", "When it resolves")
+PARTS = ("What you see", "Why", "What to do", "When it is resolved")
 
 
 def test_every_rule_has_its_page_and_every_page_its_rule() -> None:

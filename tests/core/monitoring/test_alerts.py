@@ -61,17 +61,17 @@ def test_a_supplier_that_does_not_answer_is_the_worst_of_all() -> None:
     ("metrics", "name", "word"),
     (
         ({"calls_paused_until": NOW + HOUR, "calls_paused_reason": "429"}, "permit_wait", "429"),
-        ({"stale": 3, "oldest_read_at": NOW - 30 * HOUR}, "stale", "3 listings are not read"),
+        ({"stale": 3, "oldest_read_at": NOW - 30 * HOUR}, "stale", "3 listings are stale"),
         ({"held": 1, "held_since": NOW - HOUR}, "held", "1 change is held"),
         ({"parked": 2}, "parked", "revive"),
         ({"refused": 2}, "refused_by_shop", "the shop"),
         ({"failing": 1}, "failing", "the supplier"),
-        ({"hour": HourMetric(permit_wait_s=31)}, "permit_wait", "31 s later"),
+        ({"hour": HourMetric(permit_wait_s=31)}, "permit_wait", "31 s longer"),
         ({"hour": HourMetric(calls=50, calls_failed=3)}, "error_share", "3 of 50 calls"),
         ({"hour": HourMetric(reads=50, reads_failed=3)}, "reads_failed", "3 of 50 parts"),
-        ({"hour": HourMetric(reads=29, overdue=1)}, "few_synced", "29 parts are read"),
+        ({"hour": HourMetric(reads=29, overdue=1)}, "few_synced", "read in the last hour: 29"),
         ({"hour": HourMetric(reads=90, overdue=101)}, "overdue", "101 parts are due"),
-        ({"hour": HourMetric(stuck=1)}, "stuck", "1 part or job is in hand"),
+        ({"hour": HourMetric(stuck=1)}, "stuck", "1 part or job is still claimed"),
         ({"dead_jobs": 4}, "dead_jobs", "4 jobs are dead"),
         (
             {"quotas": (QuotaMetric(platform="etsy", left=0.4, limit=10),)},
@@ -92,7 +92,7 @@ def test_a_supplier_that_does_not_answer_is_the_worst_of_all() -> None:
         (
             {"quotas": (QuotaMetric(platform="etsy", left=5, limit=10, paused_until=NOW + HOUR),)},
             "quota_spent",
-            "asked us to wait",
+            "asked Headway to wait",
         ),
     ),
 )

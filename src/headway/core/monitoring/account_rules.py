@@ -22,7 +22,7 @@ TOP_SHARE_MIN = 0.25
 
 
 @alert_rule(
-    "A shop, or a platform for everybody, does not answer, refuses us or is suspended.",
+    "A shop or platform does not answer, refuses access, or is suspended.",
     Severity.WARNING,
     link="/accounts",
     # Headway retries a shop some time after its platform answers other shops.
@@ -50,7 +50,7 @@ def disconnected(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
 
 
 @alert_rule(
-    "A grant ends within a week unless the account is connected again.",
+    "A token expires within a week and cannot be renewed.",
     Severity.CRITICAL,
     link="/accounts",
     measures={"tokens_ending": lambda metrics: len(metrics.tokens)},
@@ -66,15 +66,16 @@ def token_expiring(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
             seller=token.seller,
             subject=f"{token.seller} {token.name}",
             sentence=(
-                f"The grant of {token.name} of {token.seller}"
-                f" {'ended' if has_expired else 'ends'} at"
-                f" {format_time(token.expires_at, metrics.now)}; connect it again."
+                f"The token of {token.name} of {token.seller}"
+                f" {'expired' if has_expired else 'expires'} at"
+                f" {format_time(token.expires_at, metrics.now)} and cannot be renewed; connect the"
+                " account again."
             ),
         )
 
 
 @alert_rule(
-    "Jobs of accounts are dead after repeated failure.",
+    "Account jobs are dead after repeated failures.",
     Severity.WARNING,
     link="/accounts",
     threshold=0,
@@ -87,15 +88,15 @@ def dead_jobs(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
         yield Finding(
             count=metrics.dead_jobs,
             sentence=(
-                f"{counted(metrics.dead_jobs, 'job')} dead after repeated failure"
-                f"{listed(metrics.names.dead_jobs, metrics.dead_jobs)}; revive when the cause is"
-                " fixed."
+                f"{counted(metrics.dead_jobs, 'job')} dead after repeated failures"
+                f"{listed(metrics.names.dead_jobs, metrics.dead_jobs)}. Fix the cause, then revive"
+                " them."
             ),
         )
 
 
 @alert_rule(
-    "Records of an account cannot be read; all others are.",
+    "Some records of an account cannot be read.",
     Severity.WARNING,
     link="/accounts",
     measures={
@@ -118,7 +119,7 @@ def unreadable(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
 
 
 @alert_rule(
-    "Most listings of an account, or all of a list, are missing; their removal is held.",
+    "Most listings of an account are missing on the platform; Headway keeps them for now.",
     Severity.WARNING,
     link="/accounts",
     measures={"removals_held": lambda metrics: len(metrics.held_removals)},
@@ -134,7 +135,7 @@ def removals_held(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
             count=removal.missing,
             sentence=(
                 f"{removal.name} of {removal.seller} no longer shows {removal.missing} of"
-                f" {removal.known} listings: {removal.reason}. Look at the shop. If they are gone:"
+                f" {removal.known} listings: {removal.reason}. Check the shop. If they are gone:"
                 f" {decide} --confirm {removal.missing}. If they are still there: {decide}"
                 f" --dismiss {removal.missing}."
             ),
@@ -142,7 +143,7 @@ def removals_held(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
 
 
 @alert_rule(
-    "Parts are in a shop, but not on the sales channels on which they should be for sale.",
+    "Parts are in a shop but not on their sales channels, so nobody can buy them.",
     Severity.WARNING,
     link="/accounts",
     measures={"unpublished": lambda metrics: sum(shop.count for shop in metrics.unpublished)},
@@ -160,7 +161,7 @@ def unpublished(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
 
 
 @alert_rule(
-    "Customers can buy parts in a shop when there are none left.",
+    "A shop sells parts that are out of stock.",
     Severity.WARNING,
     link="/accounts",
     measures={"oversold": lambda metrics: sum(shop.count for shop in metrics.oversold)},
@@ -174,16 +175,16 @@ def oversell(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
             subject=f"{shop.seller} {shop.name}",
             count=shop.count,
             sentence=(
-                f"{shop.name} sells {parts} of {shop.seller} at zero stock"
-                f" ({', '.join(shop.examples)}): it does not track their stock, or continues"
-                f" selling. Change that in the shop, or let Headway:"
+                f"{shop.name} sells {parts} of {shop.seller} even when out of stock"
+                f" ({', '.join(shop.examples)}): it does not track the stock, or continues selling"
+                f" at zero. Change that in the shop, or run:"
                 f" headway terms {shop.seller} --oversell deny."
             ),
         )
 
 
 @alert_rule(
-    "A platform's day is used up, or it asked us to wait.",
+    "A platform's daily limit is used up, or the platform asked Headway to wait.",
     Severity.WARNING,
     link="/accounts",
     fires_after=4 * MINUTE,
@@ -198,8 +199,12 @@ def quota_spent(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
             continue
         is_paused = quota.paused_until is not None and quota.paused_until > metrics.now
         until = quota.paused_until if is_paused else quota.room_at
-        again = f"; the next call may leave at {format_time(until, metrics.now)}" if until else ""
-        spent = "asked us to wait" if is_paused else f"has no call left of its {quota.limit:,.0f}"
+        again = f"; the next call is possible at {format_time(until, metrics.now)}" if until else ""
+        spent = (
+            "asked Headway to wait"
+            if is_paused
+            else f"has no call left of its {quota.limit:,.0f} a day"
+        )
         most = ""
         if quota.top_account and quota.top_calls >= TOP_SHARE_MIN * quota.limit:
             most = f" {quota.top_account} alone used about {quota.top_calls:,.0f} of the day."
@@ -223,7 +228,8 @@ def _connection_sentence(connection: ConnectionMetric) -> str:
     if connection.refused:
         return (
             f"{name.capitalize()} refuses the tokens of {connection.refused} accounts at once, so"
-            f" it is no fault of theirs, and none is disconnected. The last refusal: {reason}."
+            f" the cause is not these accounts, and none is disconnected. The last refusal:"
+            f" {reason}."
         )
     if seller is None:
         return f"{name.capitalize()} does not answer for any account: {reason}."

@@ -11,7 +11,7 @@ TICK_AGE_MAX_MIN = 5
 
 
 @alert_rule(
-    "A step of the housekeeping fails again and again.",
+    "A housekeeping step fails repeatedly.",
     Severity.CRITICAL,
     link="/trouble",
     fires_after=3 * MINUTE,
@@ -47,7 +47,7 @@ def no_tick(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
             since=last,
             sentence=(
                 "The housekeeping has not run for"
-                f" {format_duration(metrics.now - last)}: leases, pauses and deadlines wait."
-                " Start `headway run` or a worker."
+                f" {format_duration(metrics.now - last)}: leases, pauses and deadlines are not"
+                " checked. Start `headway run` or a worker."
             ),
         )

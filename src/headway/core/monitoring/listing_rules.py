@@ -38,16 +38,16 @@ def stale(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
     if oldest is not None and oldest >= metrics.now - metrics.age_max:
         return
     if metrics.stale > threshold:
-        age = f"; the oldest read is {format_duration(metrics.now - oldest)} old" if oldest else ""
+        age = f"; the oldest read was {format_duration(metrics.now - oldest)} ago" if oldest else ""
         yield Finding(
             since=oldest + DAY if oldest and oldest + DAY < metrics.now else None,
             count=metrics.stale,
-            sentence=f"{counted(metrics.stale, 'listing')} not read for more than 24 h{age}.",
+            sentence=f"{counted(metrics.stale, 'listing')} stale: no read for more than 24 h{age}.",
         )
 
 
 @alert_rule(
-    "A tier's promise is being broken fast.",
+    "Many more parts of a tier are late than promised.",
     Severity.CRITICAL,
     link="/freshness",
     threshold=6,
@@ -65,7 +65,7 @@ def promise_burning(metrics: AlertMetrics, threshold: float) -> Iterator[Finding
 
 # Raised beside promise_burning too: what slipped before it burned still does.
 @alert_rule(
-    "A tier's promise is being broken slowly.",
+    "Somewhat more parts of a tier are late than promised.",
     Severity.WARNING,
     link="/freshness",
     threshold=1.5,
@@ -83,7 +83,7 @@ def promise_slipping(metrics: AlertMetrics, threshold: float) -> Iterator[Findin
 
 
 @alert_rule(
-    "Changes are held for a person to approve or reject.",
+    "Changes are held until a person approves or rejects them.",
     Severity.WARNING,
     link="/changes",
     threshold=0,
@@ -96,12 +96,12 @@ def held(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
         yield Finding(
             since=metrics.held_since,
             count=metrics.held,
-            sentence=f"{counted(metrics.held, 'change')} held for a person to approve or reject.",
+            sentence=f"{counted(metrics.held, 'change')} held and waiting for approval.",
         )
 
 
 @alert_rule(
-    "Parts were deactivated after repeated failure; critical from a share of all on.",
+    "Parts are parked (no longer read) after repeated failures.",
     Severity.CRITICAL,
     link="/trouble",
     threshold=0.05,
@@ -115,14 +115,14 @@ def parked(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
             severity=warning_or_critical(is_critical=metrics.parked > threshold * metrics.total),
             count=metrics.parked,
             sentence=(
-                f"{counted(metrics.parked, 'listing')} parked after repeated failure"
-                f"{listed(metrics.names.parked, metrics.parked)}; see why, then revive."
+                f"{counted(metrics.parked, 'listing')} parked after repeated failures"
+                f"{listed(metrics.names.parked, metrics.parked)}. Fix the cause, then revive."
             ),
         )
 
 
 @alert_rule(
-    "A shop refuses an update of a part again and again.",
+    "A shop repeatedly refuses to update a part.",
     Severity.WARNING,
     link="/trouble",
     threshold=3,
@@ -138,14 +138,14 @@ def refused_by_shop(metrics: AlertMetrics, threshold: float) -> Iterator[Finding
             severity=Severity.WARNING if is_lasting else Severity.NOTICE,
             count=metrics.refused,
             sentence=(
-                f"{counted(metrics.refused, 'listing')} not taken by the shop"
-                f"{listed(metrics.names.refused, metrics.refused)}; it is tried again."
+                f"{counted(metrics.refused, 'listing')} refused by the shop"
+                f"{listed(metrics.names.refused, metrics.refused)}. Headway tries again."
             ),
         )
 
 
 @alert_rule(
-    "Parts fail at the supplier; shown, not sent.",
+    "Parts fail at the supplier. Shown on the page, never sent.",
     Severity.NOTICE,
     link="/trouble",
     expression='headway_failures{{blame="listing"}} > 0',
@@ -167,9 +167,9 @@ def _broken_promise(tier: TierMetric, burn: float) -> Finding:
         since=tier.at,
         subject=tier.tier,
         sentence=(
-            f"Sellers who pay for {tier.tier} are promised data no older than"
-            f" {format_duration(timedelta(minutes=tier.promise_min))}; it was kept for"
-            f" {tier.kept_share:.1%} of their listings, and breaks {burn:.1f} times as often as"
-            " the promise allows."
+            f"Data of the tier {tier.tier} is promised to be no older than"
+            f" {format_duration(timedelta(minutes=tier.promise_min))}. This is so for"
+            f" {tier.kept_share:.1%} of the listings; {burn:.1f} times as many are late as the"
+            " promise allows."
         ),
     )

@@ -32,7 +32,7 @@ FAILED_SHARE = (
 
 
 @alert_rule(
-    "The supplier does not answer: its breaker is open.",
+    "The supplier does not answer, and its circuit breaker is open.",
     Severity.CRITICAL,
     fires_after=MINUTE,
     expression="headway_supplier_up == 0",
@@ -57,10 +57,10 @@ def supplier_down(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
 
 
 @alert_rule(
-    "The next permit for a call is further away than the limit's own pace explains.",
+    "Calls to the supplier wait longer than the rate limit requires.",
     Severity.WARNING,
     threshold=5,
-    unit="seconds beyond one headway; critical at six times that",
+    unit="seconds longer than usual; critical at six times that",
     expression="headway_permit_delay_seconds > {threshold}",
 )
 def permit_wait(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
@@ -72,17 +72,18 @@ def permit_wait(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
         yield Finding(
             severity=Severity.CRITICAL if is_critical else None,
             sentence=(
-                f"No call to the supplier leaves before {format_time(until, now)}"
+                f"The next call to the supplier is possible at {format_time(until, now)}"
                 f" ({metrics.calls_paused_reason or 'no reason given'})."
                 if until is not None and until > now
-                else f"The next permit comes {format_duration(timedelta(seconds=wait_s))} later"
-                " than the limit's pace explains."
+                else "Calls to the supplier wait"
+                f" {format_duration(timedelta(seconds=wait_s))} longer than the rate limit"
+                " requires."
             ),
         )
 
 
 @alert_rule(
-    "A share of the supplier's calls fails, within the last hour.",
+    "Too many calls to the supplier failed in the last hour.",
     Severity.CRITICAL,
     link="/limits",
     threshold=0.05,
@@ -99,7 +100,7 @@ def error_share(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
 
 
 @alert_rule(
-    "A share of the parts that were asked for fails, within the last hour.",
+    "Too many parts could not be read in the last hour.",
     Severity.CRITICAL,
     link="/trouble",
     threshold=0.05,
@@ -114,7 +115,7 @@ def reads_failed(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
 
 
 @alert_rule(
-    "Fewer parts were read within the last hour than should have been.",
+    "Too few parts were read in the last hour, although more were due.",
     Severity.CRITICAL,
     threshold=30,
     unit="parts an hour, while so many wait",
@@ -133,8 +134,8 @@ def few_synced(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
         yield Finding(
             count=hour.reads,
             sentence=(
-                f"{counted(hour.reads, 'part')} read in the last hour, and {hour.overdue:,} have"
-                " been due for longer than that."
+                f"Parts read in the last hour: {hour.reads:,}; due for longer than that:"
+                f" {hour.overdue:,}."
             ),
         )
 
@@ -158,7 +159,7 @@ def overdue(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
 
 
 @alert_rule(
-    "Somebody paused everything, or reading the supplier.",
+    "Everything is paused, or reading from a supplier is.",
     Severity.WARNING,
     fires_after=timedelta(0),
     resolves_after=timedelta(0),
@@ -186,7 +187,7 @@ def paused(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
 
 
 @alert_rule(
-    "A supplier has stock at a location whose name nobody has mapped.",
+    "A supplier has stock at a location that is not mapped.",
     Severity.WARNING,
     link="/changes",
     fires_after=timedelta(0),
@@ -200,15 +201,15 @@ def unknown_location(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
             subject=f"{location.supplier} {location.name}",
             since=location.since,
             sentence=(
-                f"The location {location.name}{of} is not known. Its stock is not sold, and parts"
-                " that may have moved there are held. Map it in HEADWAY_LOCATIONS, or leave it out"
-                " with HEADWAY_LOCATIONS_UNSOLD."
+                f"The location {location.name}{of} is not mapped. Its stock is not sold, and parts"
+                " that may have moved there are held. Map it in HEADWAY_LOCATIONS, or list it in"
+                " HEADWAY_LOCATIONS_UNSOLD."
             ),
         )
 
 
 @alert_rule(
-    "A supplier refuses calls though Headway keeps its limit: something else uses the credential.",
+    "A supplier refuses calls within its limit: something else uses the credential.",
     Severity.WARNING,
     link="/limits",
     fires_after=timedelta(0),
@@ -226,13 +227,13 @@ def key_shared(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
             sentence=(
                 f"{of} refused {counted(key.count, 'call')} within the limit, the last at"
                 f" {format_time(key.last_at, metrics.now)}: another program or another Headway uses"
-                f" the same credential, or the limit is lower than set.{spends}"
+                f" the same credential, or its limit is lower than the settings say.{spends}"
             ),
         )
 
 
 @alert_rule(
-    "Parts or jobs are in hand though their lease ended: nobody rescues them.",
+    "Parts or jobs were not released after their lease ended.",
     Severity.CRITICAL,
     threshold=10,
     unit="of them are critical; any is a warning",
@@ -245,8 +246,8 @@ def stuck(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
         yield Finding(
             severity=warning_or_critical(is_critical=count > threshold),
             count=count,
-            sentence=f"{counted(count, 'part or job', 'parts or jobs')} in hand though the lease"
-            " ended long ago: no tick rescues them.",
+            sentence=f"{counted(count, 'part or job', 'parts or jobs')} still claimed although the"
+            " lease ended long ago: no tick releases them.",
         )
 
 
