@@ -1,6 +1,9 @@
 # Every target says what it does in one line; `make` alone lists them.
 PYTHON ?= python3
 BIN := .venv/bin
+# uv is fast; pip does the same where uv cannot be installed.
+install = $(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r $(1) 2>/dev/null \
+  || $(BIN)/pip install -q --disable-pip-version-check --require-hashes -r $(1)
 export UV_SYSTEM_CERTS := 1
 # Without a cache of bytecode every process compiles all packages again, which takes a second.
 unexport PYTHONDONTWRITEBYTECODE
@@ -18,9 +21,8 @@ setup: .venv/.ok  ## install everything into .venv (the other targets do it by t
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "This Python has no venv module. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 	@echo "installing into .venv (about 20 s, once) ..."
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install -q --disable-pip-version-check uv==0.13.7 >/dev/null 2>&1 \
-	  && $(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.lock 2>/dev/null \
-	  || $(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/pip install -q --disable-pip-version-check uv==0.13.7 >/dev/null 2>&1 || true
+	@$(call install,requirements.lock)
 	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -50,11 +52,11 @@ bench: .venv/.ok-bench  ## print benchmark ratios, measured in one run
 	@$(BIN)/python -m bench
 
 .venv/.ok-bench: .venv/.ok requirements-bench.lock
-	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements-bench.lock
+	@$(call install,requirements-bench.lock)
 	@touch $@
 
 .venv/.ok-browser: .venv/.ok requirements-browser.lock
-	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements-browser.lock
+	@$(call install,requirements-browser.lock)
 	@touch $@
 
 docs: .venv/.ok-docs  ## build the documentation as a site, which headway docs serves
@@ -62,7 +64,7 @@ docs: .venv/.ok-docs  ## build the documentation as a site, which headway docs s
 	@echo "built; look at it with: $(BIN)/headway docs"
 
 .venv/.ok-docs: .venv/.ok requirements-docs.lock
-	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@$(call install,requirements-docs.lock)
 	@touch $@
 
 campaign: .venv/.ok  ## long runs: thousands of simulated days, kill -9 storms

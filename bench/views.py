@@ -355,7 +355,7 @@ def filled(server: EmbeddedServer, rows: int) -> ConnectionPool:
     """Make tables of this size; indexes are built afterwards, which is many times faster."""
     report_progress(f"{rows:,} listings, {rows * EVENTS_EACH:,} events: filling")
     # As `headway run` opens its own server.
-    pool = open_pool(migrated(server, f"views_{rows}"), size=2, prepares=True)
+    pool = open_pool(migrated(server, f"views_{rows}"), size=2)
     at_s = CLOCK.monotonic()
     try:
         with pool.connection() as connection:

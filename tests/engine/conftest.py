@@ -1,6 +1,6 @@
 """The engine in virtual time: real store, real client, simulated supplier in process."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -16,18 +16,10 @@ from headway.clock import fresh_id, rng
 from headway.config import Settings
 from headway.core.catalog.listings import Done, SellerId, Sku, Wait
 from headway.engine.fetch import Fetch
-from headway.store.pool import open_pool
 from headway_lab.simulators.boeing import BoeingSimulator, SignIn, SupplierPart
 from headway_lab.simulators.faults import FaultPlan
 from headway_lab.simulators.transport import SimTransport
 from headway_lab.virtual_clock import VirtualClock
-
-
-@pytest.fixture
-def pool(database: str) -> Iterator[ConnectionPool]:
-    """Yield connections as `headway run` opens them: a loop repeats few statements often."""
-    with open_pool(database, prepares=True) as opened:
-        yield opened
 
 
 class FakeCatalog:

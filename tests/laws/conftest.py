@@ -12,12 +12,12 @@ from headway.store.pool import SoloPool, open_pool
 @pytest.fixture
 def pool(database: str) -> Iterator[SoloPool]:
     """Yield connections for one thread, as a simulation is."""
-    with closing(SoloPool(database, prepares=True)) as opened:
+    with closing(SoloPool(database)) as opened:
         yield opened
 
 
 @pytest.fixture
 def shared_pool(database: str) -> Iterator[ConnectionPool]:
     """Yield connections for several threads."""
-    with open_pool(database, prepares=True) as opened:
+    with open_pool(database) as opened:
         yield opened

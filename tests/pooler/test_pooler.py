@@ -4,6 +4,7 @@ import itertools
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -14,6 +15,7 @@ from tests.conftest import FAST
 from tests.pooler.bouncer import PgBouncer
 from tests.pooler.conftest import sibling_folder
 from tests.scale.workers import ProcessGroup
+from tests.store.test_pool import prepared, shown_timeouts
 
 from headway.cli.doctor_checks import examine_server
 from headway.clock import SystemClock
@@ -23,7 +25,7 @@ from headway.errors import ConfigError, StoreError
 from headway.store import migrate
 from headway.store.access.isolation import TenantPool
 from headway.store.catalog.listings import Listings
-from headway.store.pool import guarded, open_pool
+from headway.store.pool import TIMEOUTS, guarded, open_pool
 from headway.store.server.embedded import EmbeddedServer
 from headway.store.server.probe import Pooling, probe
 from headway_lab.virtual_clock import VirtualClock
@@ -69,6 +71,29 @@ def test_tenant_isolation_does_not_leak_to_another_client_of_the_same_connection
     assert all(visible == {seller} for seller, visible in reads)
     assert {item[1:] for item in clear if isinstance(item, tuple)} <= {("", "none"), (None, "none")}
     assert len(backends) < len(sellers), "clients did not share, so nothing was tried"
+
+
+def test_nothing_stays_in_a_session_that_others_use(pool: ConnectionPool) -> None:
+    limits = [(value,) for value in TIMEOUTS.values()]
+    with pool.connection() as conn:
+        assert prepared(conn) == (0,)
+        with conn.transaction():
+            assert shown_timeouts(conn) == limits
+            with conn.transaction():
+                assert shown_timeouts(conn) == limits
+        assert shown_timeouts(conn) == [("0",), ("0",)]
+
+
+def test_instants_come_back_in_utc_whatever_zone_the_session_is_in(pool: ConnectionPool) -> None:
+    instant = datetime(2026, 7, 1, 12, 30, 0, 123456, tzinfo=UTC)
+    with pool.connection() as conn:
+        for zone in ("Asia/Kolkata", "America/New_York", "UTC"):
+            with conn.transaction():
+                conn.execute(f"SET LOCAL timezone = '{zone}'")
+                row = conn.execute("SELECT %s, ARRAY[%s]", (instant, instant)).fetchone()
+            assert row == (instant, [instant])
+            assert row[0].tzinfo is UTC
+            assert row[1][0].tzinfo is UTC
 
 
 def test_copy_leaves_no_temporary_table_for_the_next_client(pool: ConnectionPool) -> None:

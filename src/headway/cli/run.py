@@ -120,8 +120,7 @@ def _database(settings: Settings, page: str) -> Iterator[Pool]:
     folder = settings.data_dir.expanduser()
     with EmbeddedServer(folder, clock=SystemClock()) as server:
         server.ensure_database(DATABASE)
-        # There is no connection pooler in front of our own server.
-        with open_pool(server.dsn(DATABASE), size=size, prepares=True) as pool:
+        with open_pool(server.dsn(DATABASE), size=size) as pool:
             upgrade(pool, SystemClock())
             server.announce({"database": DATABASE, "page": page})
             yield pool

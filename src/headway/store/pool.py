@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, fit for a transaction pooler: no session state, nothing prepared.
+"""Connections to PostgreSQL: prepared statements to the server itself, none through a pooler.
 
 Decides how a bad address is explained, and that every instant comes back in UTC.
 """
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import psycopg
 from psycopg.abc import AdaptContext, Buffer
@@ -35,9 +35,20 @@ TIMEOUTS = {
 SET_TIMEOUTS = "SELECT " + ", ".join(
     f"set_config('{name}', '{value}', true)" for name, value in TIMEOUTS.items()
 )
+# A pooler reports process ids of its own at login, and may lend the session to others. The server
+# itself reports the process that answers; only then does the session keep settings.
+SET_UP_DIRECT = (
+    "SELECT "
+    + ", ".join(
+        f"set_config('{name}', '{value}', false)"
+        for name, value in {"timezone": "UTC", **TIMEOUTS}.items()
+    )
+    + " WHERE pg_backend_pid() = %s"
+)
 VERSION_MIN = 15
 PREPARE_AFTER = 5
 TIMESTAMPTZ = psycopg.adapters.types["timestamptz"].oid
+DRIVERS_LOADER = cast("type[Loader]", psycopg.adapters.get_loader(TIMESTAMPTZ, Format.TEXT))
 # SQLSTATE of a lost connection, a server that shuts down or starts, and one that is full.
 NO_CONNECTION = ("08", "57P0", "53300")
 SHAPE = "postgresql://user:password@host:port/database"
@@ -48,9 +59,7 @@ class UtcLoader(Loader):
 
     def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
         super().__init__(oid, context)
-        plain = psycopg.adapters.get_loader(TIMESTAMPTZ, Format.TEXT)
-        assert plain is not None
-        self._read = plain(oid, context).load
+        self._read = DRIVERS_LOADER(oid, context).load
 
     def load(self, data: Buffer) -> datetime:
         """Return the instant, in UTC."""
@@ -75,8 +84,27 @@ KEYWORDS: dict[str, Any] = {
 }
 
 
-class PooledConnection(psycopg.Connection[TupleRow]):
-    """A connection that sets its timeouts in every transaction, as a transaction pooler demands."""
+class ServerConnection(psycopg.Connection[TupleRow]):
+    """A connection that plans a statement once where it can: to the server itself.
+
+    A pooler in between may lend the session to others. Then nothing is prepared, and each
+    transaction sets its own timeouts.
+    """
+
+    is_direct = False
+
+    @classmethod
+    def connect(cls, conninfo: str = "", **kwargs: Any) -> "ServerConnection":  # noqa: ANN401 - as psycopg has it
+        """Connect, and set the session up if there is no pooler in between."""
+        connection = super().connect(conninfo, **kwargs)
+        with connection.cursor() as cursor:
+            cursor.execute(SET_UP_DIRECT, (connection.info.backend_pid,))
+            connection.is_direct = cursor.fetchone() is not None
+        if connection.is_direct:
+            connection.prepare_threshold = PREPARE_AFTER
+            # The session is in UTC, so the driver's own loader, which is faster, does as well.
+            connection.adapters.register_loader(TIMESTAMPTZ, DRIVERS_LOADER)
+        return connection
 
     @contextmanager
     def transaction(
@@ -87,9 +115,20 @@ class PooledConnection(psycopg.Connection[TupleRow]):
         """Open a transaction that is ended if it stays idle or waits too long for a lock."""
         is_outermost = self.info.transaction_status == TransactionStatus.IDLE
         with super().transaction(savepoint_name, force_rollback) as transaction:
-            if is_outermost:
+            if is_outermost and not self.is_direct:
                 self.execute(SET_TIMEOUTS)
             yield transaction
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        """Close a connection whose prepared statements a schema change has made useless."""
+        if isinstance(exc_val, psycopg.errors.FeatureNotSupported):
+            self.close()
+        super().__exit__(exc_type, exc_val, exc_tb)
 
 
 class Pool(Protocol):
@@ -118,10 +157,9 @@ class SoloPool:
     A simulation borrows thirteen times a call, and a pool for many takes a twentieth of its time.
     """
 
-    def __init__(self, dsn: str, *, prepares: bool = False) -> None:
+    def __init__(self, dsn: str) -> None:
         self._dsn = dsn
-        self._class, self._keywords = _connection(prepares=prepares)
-        self._idle: list[psycopg.Connection[TupleRow]] = []
+        self._idle: list[ServerConnection] = []
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[TupleRow]]:
@@ -139,24 +177,20 @@ class SoloPool:
         while self._idle:
             self._idle.pop().close()
 
-    def _open(self) -> psycopg.Connection[TupleRow]:
-        return self._class.connect(self._dsn, **self._keywords)
+    def _open(self) -> ServerConnection:
+        return ServerConnection.connect(self._dsn, **KEYWORDS)
 
 
-def open_pool(dsn: str, *, size: int = 8, prepares: bool = False) -> ConnectionPool:
-    """Open up to `size` connections; raises ConfigError or StoreError at once if there is none.
-
-    `prepares` lets statements be planned once, which does not work through a pooler.
-    """
+def open_pool(dsn: str, *, size: int = 8) -> ConnectionPool:
+    """Open up to `size` connections; raises ConfigError or StoreError at once if there is none."""
     place = _place(dsn)
     _try_once(dsn, place)
-    connection_class, keywords = _connection(prepares=prepares)
-    pool = ConnectionPool(
+    pool: ConnectionPool = ConnectionPool(
         dsn,
-        connection_class=connection_class,
+        connection_class=ServerConnection,
         min_size=1,
         max_size=size,
-        kwargs=keywords,
+        kwargs=KEYWORDS,
         timeout=WAIT_TIMEOUT_S,
         reconnect_timeout=RECONNECT_TIMEOUT_S,
         name="headway",
@@ -198,20 +232,6 @@ _GUARD = _Guard()
 def guarded() -> AbstractContextManager[None]:
     """Raise the driver's errors as StoreError with one line of text."""
     return _GUARD
-
-
-def _connection(*, prepares: bool) -> tuple[type[psycopg.Connection[TupleRow]], dict[str, Any]]:
-    """Return how to connect; where statements may be prepared, a session may have settings as well.
-
-    Then the driver's own loader reads every instant as we want it, without a call into Python, and
-    the timeouts cost no statement.
-    """
-    if not prepares:
-        return PooledConnection, KEYWORDS
-    settings = {"timezone": "UTC", **TIMEOUTS}
-    options = " ".join(f"-c {name}={value}" for name, value in settings.items())
-    own = {"prepare_threshold": PREPARE_AFTER, "options": options, "context": None}
-    return psycopg.Connection[TupleRow], {**KEYWORDS, **own}
 
 
 def _place(dsn: str) -> str:

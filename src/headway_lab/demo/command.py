@@ -226,7 +226,7 @@ def _fresh_pool(server: EmbeddedServer, size: int) -> Iterator[Pool]:
 
     server.drop_database(DATABASE)
     server.ensure_database(DATABASE)
-    with open_pool(server.dsn(DATABASE), size=size, prepares=True) as pool:
+    with open_pool(server.dsn(DATABASE), size=size) as pool:
         upgrade(pool, SystemClock())
         yield pool
 

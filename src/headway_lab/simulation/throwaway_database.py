@@ -76,7 +76,6 @@ def open_throwaway_database(database_url: str | None = None) -> Iterator[Throwaw
     """Open a database that only this run uses and that is dropped at its end."""
     with ExitStack() as stack:
         folder = stack.enter_context(_folder())
-        is_own = database_url is None
         if database_url is not None:
             dsn = stack.enter_context(scratch_database(database_url))
         else:
@@ -88,7 +87,7 @@ def open_throwaway_database(database_url: str | None = None) -> Iterator[Throwaw
             stack.enter_context(server)
             server.ensure_database(DATABASE)
             dsn = server.dsn(DATABASE)
-        pool = stack.enter_context(closing(SoloPool(dsn, prepares=is_own)))
+        pool = stack.enter_context(closing(SoloPool(dsn)))
         upgrade(pool, SystemClock())
         yield ThrowawayDatabase(pool=pool, data_dir=folder)
 

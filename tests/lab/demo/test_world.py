@@ -135,7 +135,7 @@ def simulated_past(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> D
 @pytest.fixture(scope="module")
 def past(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoRun]:
     """Yield a past for tests that only read it: simulating one takes long."""
-    with fresh_database(postgres) as dsn, open_pool(dsn, prepares=True) as pool:
+    with fresh_database(postgres) as dsn, open_pool(dsn) as pool:
         yield simulated_past(pool, VirtualClock(START), tmp_path_factory.mktemp("past"))
 
 
@@ -144,7 +144,7 @@ def demo_run(
     postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[DemoRun]:
     """Yield another past, from which each test continues, in any order."""
-    with fresh_database(postgres) as dsn, open_pool(dsn, prepares=True) as pool:
+    with fresh_database(postgres) as dsn, open_pool(dsn) as pool:
         yield simulated_past(pool, VirtualClock(START), tmp_path_factory.mktemp("play"))
 
 
