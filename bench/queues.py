@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import httpx
@@ -70,8 +70,7 @@ class Place:
     @property
     def environ(self) -> dict[str, str]:
         """The environment of a worker process."""
-        settings = {"database": self.database, "valkey": self.valkey, "far_end": self.provider}
-        return {"BENCH_PLACE": json.dumps({**settings, "concurrency": self.concurrency})}
+        return {"BENCH_PLACE": json.dumps(asdict(self))}
 
 
 def body_of(shop: str, quantity: int) -> dict[str, Any]:
