@@ -24,7 +24,7 @@ from headway.clock import ScaledClock, SystemClock
 from headway.config import Settings
 from headway.core.access import AccessGrant, Role
 from headway.core.catalog.listings import SellerId, Sku
-from headway.engine.tick import EVERY
+from headway.engine.rules import TICK_EVERY
 from headway.operations.callers import operator
 from headway.operations.changes import Decision
 from headway.operations.listings import trigger
@@ -131,13 +131,13 @@ class LiveSite:
             self.server.stop()
             self.server = None
 
-    def run(self) -> None:
+        bell, every = self.clock.event(), max(TICK_EVERY, timedelta(seconds=SPEED))
         """Start the engine."""
         bell = self.clock.event()
         self.runner = EmbeddedRunner(self.clock)
         self.runner.start(
             bells={"push": bell},
-            tick=replace(self.app, tick_every=max(EVERY, timedelta(seconds=SPEED))).tick().step,
+            tick=replace(self.app, tick_every=every).tick().step,
             fetch=self.app.fetch("house", wake_push=bell.set).step,
             push=self.app.push("house").step,
         )

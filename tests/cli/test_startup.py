@@ -36,6 +36,15 @@ HEAVY = {
     "starlette", "structlog", "uvicorn",
 }  # fmt: skip
 HELP_MODULES_MAX, OWN_MODULES_MAX = 520, 45
+# What a command that reads the database has no use for: the engine, clients, metrics, the web.
+UNREAD = {
+    "apprise", "celery", "cryptography", "fastapi", "headway.engine.fetch", "headway.engine.pull",
+    "headway.engine.push", "headway.engine.tick", "headway.observe.logs", "headway.observe.metrics",
+    "headway.providers.http", "httpx", "markdown_it", "prometheus_client", "rich.progress",
+    "starlette", "structlog", "uvicorn",
+}  # fmt: skip
+CLIENTS = {"api", "client", "oauth", "pagination", "replies", "reply_models", "storefront"}
+STATUS_MODULES_MAX, STATUS_OWN_MAX = 680, 205
 
 
 def imports(*lines: list[str], **settings: str) -> list[set[str]]:
@@ -66,6 +75,16 @@ def test_the_list_of_commands_and_the_version_import_no_command() -> None:
     for modules in imports(["--help"], ["--version"]):
         own = {name for name in modules if name.startswith("headway.")}
         assert own == {"headway.cli", "headway.cli.commands", "headway.errors"}
+
+
+def test_status_imports_what_reads_the_database_and_nothing_that_works(database: str) -> None:
+    (modules,) = imports(["status"], DATABASE_URL=database)
+    own = {name for name in modules if name.startswith("headway.")}
+    provided = {name for name in own if name.startswith("headway.providers.")}
+    assert modules & UNREAD == set()
+    assert {name for name in provided if name.rpartition(".")[2] in CLIENTS} == set()
+    assert len(own) <= STATUS_OWN_MAX
+    assert len(modules) <= STATUS_MODULES_MAX
 
 
 def test_python_runs_the_package_as_a_program() -> None:

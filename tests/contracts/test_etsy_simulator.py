@@ -22,7 +22,8 @@ from headway.providers.etsy.api import SCOPES
 from headway.providers.etsy.client import EtsyAccess, EtsyApi, EtsyPlatform, consent_url
 from headway.providers.etsy.pagination import paginator_of
 from headway.providers.registry import platform_role
-from headway.providers.tokens import store_tokens, token_key
+from headway.providers.token_store import token_key
+from headway.providers.tokens import store_tokens
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.platforms import ETSY

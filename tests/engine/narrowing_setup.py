@@ -14,7 +14,8 @@ from headway.core.accounts.pagination import Paginator
 from headway.core.catalog.listings import Wait
 from headway.core.limits.transitions import Bucket, Quota, Resource
 from headway.engine.ports import Platform
-from headway.engine.pull import Pull, PullRule
+from headway.engine.pull import Pull
+from headway.engine.rules import PullRule
 from headway.providers.etsy import pagination as etsy_pagination
 from headway.providers.etsy.client import EtsyAccess, EtsyPlatform
 from headway.providers.printify import pagination as printify_pagination
@@ -23,7 +24,8 @@ from headway.providers.shopify import pagination as shopify_pagination
 from headway.providers.shopify.api import ShopAccess
 from headway.providers.shopify.limits import shop_limit_key
 from headway.providers.shopify.platform import ShopifyPlatform
-from headway.providers.tokens import store_tokens, token_key
+from headway.providers.token_store import token_key
+from headway.providers.tokens import store_tokens
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway.store.accounts.troubles import AccountTroubles

@@ -15,7 +15,8 @@ from headway.core.accounts.warehouse import Order, Records
 from headway.core.catalog.listings import Done, Wait
 from headway.core.catalog.storefront import Cost
 from headway.core.limits.transitions import Bucket, Observation, Resource
-from headway.engine.pull import Pull, PullRule
+from headway.engine.pull import Pull
+from headway.engine.rules import PullRule
 from headway.store.accounts.troubles import AccountTroubles
 from headway.store.limits.breakers import Breakers
 from headway.store.limits.error_share import ErrorShare

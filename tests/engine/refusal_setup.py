@@ -15,7 +15,8 @@ from headway.app.providers import shared_vault, token_key_of
 from headway.config import Settings
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import SellerId, Wait
-from headway.engine.pull import Pull, PullRule
+from headway.engine.pull import Pull
+from headway.engine.rules import PullRule
 from headway.providers.tokens import store_tokens
 from headway.store.accounts.credentials import Credentials
 from headway_lab.platforms import ETSY, PRINTIFY, SHOPIFY

@@ -12,7 +12,8 @@ from headway.core.catalog.listings import Sku, Wait
 from headway.core.limits.breaker import Breaker
 from headway.errors import StoreError
 from headway.providers.boeing.api import api_of
-from headway.providers.boeing.client import BoeingAccess, BoeingSupplier
+from headway.providers.boeing.client import BoeingSupplier
+from headway.providers.boeing.settings import BoeingAccess
 from headway.providers.vault import open_vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.boeing import SignIn

@@ -16,7 +16,8 @@ from psycopg_pool import ConnectionPool
 from headway.clock import Clock, ScaledClock
 from headway.config import Settings
 from headway.providers.boeing.api import api_of
-from headway.providers.boeing.client import BoeingAccess, BoeingSupplier
+from headway.providers.boeing.client import BoeingSupplier
+from headway.providers.boeing.settings import BoeingAccess
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.boeing import BoeingSimulator, SupplierPart

@@ -22,7 +22,8 @@ from headway.operations.callers import OperatorCaller, operator
 from headway.operations.changes import Decision
 from headway.operations.listings import trigger
 from headway.providers.shopify.storefront import shop_limit_key
-from headway.providers.tokens import store_tokens, token_key
+from headway.providers.token_store import token_key
+from headway.providers.tokens import store_tokens
 from headway.store.accounts.credentials import Credentials
 from headway_lab.platforms import ETSY, PRINTIFY, SHOPIFY
 from headway_lab.simulators.boeing import BoeingSimulator, SignIn, SupplierPart

@@ -1,10 +1,14 @@
-"""The composition root: the only place where adapters meet."""
+"""The composition root: the only place where adapters meet.
 
-from collections.abc import Callable, Mapping
+Commands that only read the database use it too, and should start at once. So the engine, the
+metrics and the clients of providers are imported when something is made that works with them.
+"""
+
+from __future__ import annotations
+
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-
-import httpx
+from functools import cache
+from typing import TYPE_CHECKING
 
 from headway.app import providers
 from headway.app.providers import (
@@ -14,7 +18,6 @@ from headway.app.providers import (
     shared_limits,
     supplier_limit,
 )
-from headway.app.retention import old_rows
 from headway.app.rules import (
     account_rule,
     at_pace,
@@ -27,51 +30,52 @@ from headway.app.rules import (
     seller_defaults,
 )
 from headway.clock import Clock, fresh_id
-from headway.config import Settings
 from headway.core.accounts.jobs import Account, Job, JobRule, JobType, PlatformName, Tier
-from headway.core.accounts.pagination import Paginator
 from headway.core.catalog.intake import handle_of
 from headway.core.catalog.lifecycle import Judge
 from headway.core.catalog.listings import MAIN, LimitKey, SellerId, SupplierName
-from headway.core.catalog.storefront import Shop
 from headway.core.dispatch import Verb
-from headway.core.reasons import ListingPosition
 from headway.core.timetable.policies import Policy, by_name
-from headway.engine.fetch import Fetch, FetchRule
-from headway.engine.observed_limiter import ObservedLimiter
-from headway.engine.ports import Platform, Storefront, Supplier
-from headway.engine.pull import Pull, PullRule
-from headway.engine.push import Push, PushRule
-from headway.engine.push_bulk import BulkPush
-from headway.engine.tick import EVERY, SupplierTick, SupplierTicks, Tick
-from headway.observe.metrics import ProcessMetrics
-from headway.providers.oauth import OAuthClient
-from headway.providers.provider import SupplierPace
+from headway.engine.rules import TICK_EVERY, FetchRule, PullRule, PushRule
 from headway.providers.registry import main_storefront, platform_role, platforms
 from headway.store.access.isolation import TenantPool
 from headway.store.accounts.jobs import Jobs
 from headway.store.accounts.status import AccountQueries
 from headway.store.accounts.troubles import AccountTroubles
 from headway.store.accounts.webhooks import Webhooks
-from headway.store.catalog.bulk import Bulks
-from headway.store.catalog.history_months import HistoryMonths
 from headway.store.catalog.listings import Listings
 from headway.store.catalog.pushes import Pushes
 from headway.store.catalog.sellers import Sellers
-from headway.store.catalog.suppliers import Suppliers
 from headway.store.limits.breakers import Breakers
 from headway.store.limits.day_demand import DayDemand
-from headway.store.limits.error_share import ErrorShare
 from headway.store.limits.limiter import PostgresLimiter
 from headway.store.monitoring.freshness import FreshnessSamples
-from headway.store.monitoring.housekeeping import Housekeeping
-from headway.store.monitoring.notices import Notices
 from headway.store.pauses import Pauses
-from headway.store.pool import Pool
 from headway.store.timetable.ahead import Ahead
 from headway.store.timetable.markets import Markets
 from headway.store.timetable.schedule import Schedule
 from headway.store.timetable.slots import Timetable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime, timedelta
+
+    import httpx
+
+    from headway.config import Settings
+    from headway.core.accounts.pagination import Paginator
+    from headway.core.catalog.storefront import Shop
+    from headway.core.reasons import ListingPosition
+    from headway.engine.fetch import Fetch
+    from headway.engine.observed_limiter import ObservedLimiter
+    from headway.engine.ports import Platform, Storefront, Supplier
+    from headway.engine.pull import Pull
+    from headway.engine.push import Push
+    from headway.engine.tick import SupplierTick, Tick
+    from headway.observe.metrics import ProcessMetrics
+    from headway.providers.oauth import OAuthClient
+    from headway.providers.provider import SupplierPace
+    from headway.store.pool import Pool
 
 # How many accounts a worker keeps connections to.
 OPENED_MAX = 32
@@ -110,15 +114,22 @@ class App:
     job_rule: JobRule
     platforms: Mapping[PlatformName, Callable[[Account], Platform]]
     pull_rule: PullRule = field(default_factory=PullRule)
-    tick_every: timedelta = EVERY
+    tick_every: timedelta = TICK_EVERY
     shop_restore_per_s: float
     judge: Judge
     rule: FetchRule
     account_queries: AccountQueries
-    process_metrics: ProcessMetrics = field(default_factory=ProcessMetrics)
+    open_metrics: Callable[[], ProcessMetrics]
+
+    @property
+    def process_metrics(self) -> ProcessMetrics:
+        """What this process counts and traces; the same for every copy of the application."""
+        return self.open_metrics()
 
     def fetch(self, owner: str, *, wake_push: Callable[[], None] = lambda: None) -> Fetch:
         """Make a worker's fetch."""
+        from headway.engine.fetch import Fetch
+
         return Fetch(
             clock=self.clock,
             limiter=self.observed_limiter(Verb.FETCH),
@@ -135,6 +146,10 @@ class App:
 
     def push(self, owner: str, *, only: str | None = None) -> Push:
         """Make a worker's push, for all shops or for one."""
+        from headway.engine.push import Push
+        from headway.engine.push_bulk import BulkPush
+        from headway.store.catalog.bulk import Bulks
+
         limiter = self.observed_limiter(Verb.PUSH)
         opened: dict[tuple[str, str, str | None], Storefront] = {}
 
@@ -182,6 +197,9 @@ class App:
 
     def pull(self, owner: str, *, only: PlatformName | None = None) -> Pull:
         """Make a worker's pull, for all platforms or for one."""
+        from headway.engine.pull import Pull
+        from headway.store.limits.error_share import ErrorShare
+
         limiter = self.observed_limiter(Verb.PULL)
         opened: dict[tuple[str, str], Platform] = {}
 
@@ -213,12 +231,20 @@ class App:
 
     def observed_limiter(self, verb: str) -> ObservedLimiter:
         """Return a limiter for one worker that counts and traces its calls."""
+        from headway.engine.observed_limiter import ObservedLimiter
+
         return ObservedLimiter(
             self.limiter, clock=self.clock, verb=verb, watch=self.process_metrics
         )
 
     def tick(self, *, watch: Callable[[datetime], datetime] | None = None) -> Tick:
         """Make a tick; with `watch` it also checks alerts."""
+        from headway.app.retention import old_rows
+        from headway.engine.tick import SupplierTick, SupplierTicks, Tick
+        from headway.store.catalog.history_months import HistoryMonths
+        from headway.store.catalog.suppliers import Suppliers
+        from headway.store.monitoring.housekeeping import Housekeeping
+        from headway.store.monitoring.notices import Notices
 
         def new_supplier_tick(name: SupplierName) -> SupplierTick:
             app = self.for_supplier(name)
@@ -260,7 +286,7 @@ class App:
             policy = policy.informed(self.markets.load((), now))
         return policy.reason(position.listing, now)
 
-    def for_supplier(self, name: SupplierName) -> "App":
+    def for_supplier(self, name: SupplierName) -> App:
         """Return the same application for this supplier; raises NotFoundError.
 
         The credential and its limit, the queue, the market and the retry windows are that
@@ -297,7 +323,7 @@ class App:
             timetable=Timetable(pool, name),
         )
 
-    def as_person(self, *, actor: str, seller: SellerId | None = None) -> "App":
+    def as_person(self, *, actor: str, seller: SellerId | None = None) -> App:
         """Return the application as this person may use it; with `seller`, only that seller's data.
 
         Sellers' data is read with tenant isolation; what all sellers share (limits, the supplier,
@@ -380,8 +406,15 @@ def build(
         shop_restore_per_s=main_storefront()[1].restore_per_s,
         judge=Judge(rule=failure_rule(settings), policy=policy),
         account_queries=AccountQueries(pool, job_rule, days, demand, platforms=platforms()),
+        open_metrics=cache(_new_metrics),
         rule=fetch_rule(settings, policy),
     )
+
+
+def _new_metrics() -> ProcessMetrics:
+    from headway.observe.metrics import ProcessMetrics
+
+    return ProcessMetrics()
 
 
 def _paginator_of(job: Job) -> Paginator:

@@ -1,18 +1,17 @@
 """The measurements for alert rules, the check of each tick, and the notifications that follow."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from __future__ import annotations
+
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
-from headway.app import App
 from headway.app.providers import supplier_key, token_prefixes
 from headway.app.rules import MINUTE_S, seller_defaults
-from headway.config import Settings
 from headway.core.catalog.listings import MAIN, LimitKey, SupplierName
 from headway.core.dispatch import STOREFRONT
 from headway.core.limits.state import UNKNOWN
 from headway.core.monitoring.account_rules import TOKEN_NOTICE
-from headway.core.monitoring.alert_state import AlertChange
 from headway.core.monitoring.burn_rate import FAST, SLOW, burn
 from headway.core.monitoring.messages import Message, QuietHours, alert_message
 from headway.core.monitoring.metrics import (
@@ -25,13 +24,9 @@ from headway.core.monitoring.metrics import (
     TroubleNames,
 )
 from headway.core.monitoring.rules import current_alerts
-from headway.core.pauses import Pause
-from headway.engine.notify import Notify
-from headway.observe.notify import AppriseSender
 from headway.store.accounts.credentials import Credentials
 from headway.store.catalog.listing_counts import count_listings
 from headway.store.catalog.suppliers import Suppliers
-from headway.store.limits.quotas import Budget
 from headway.store.limits.refusals import RefusedCalls
 from headway.store.monitoring.alert_counters import MinuteCounters
 from headway.store.monitoring.alert_states import AlertStates
@@ -40,7 +35,17 @@ from headway.store.monitoring.housekeeping import Housekeeping
 from headway.store.monitoring.outbox import Outbox
 from headway.store.pauses import Pauses
 from headway.store.pool import guarded
-from headway.store.status import Overview
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from headway.app import App
+    from headway.config import Settings
+    from headway.core.monitoring.alert_state import AlertChange
+    from headway.core.pauses import Pause
+    from headway.engine.notify import Notify
+    from headway.store.limits.quotas import Budget
+    from headway.store.status import Overview
 
 
 def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> AlertMetrics:
@@ -260,6 +265,9 @@ def alert_monitor(
 
 def notify_of(app: App) -> Notify | None:
     """Return the step that sends messages; None without an address. Raises ConfigError."""
+    from headway.engine.notify import Notify
+    from headway.observe.notify import AppriseSender
+
     urls = notify_urls(app.settings)
     if not urls:
         return None

@@ -3,26 +3,32 @@
 Secrets are read only when a client is made, so reading status needs none.
 """
 
-from collections.abc import Callable, Mapping
+from __future__ import annotations
+
 from functools import partial
+from typing import TYPE_CHECKING
 
-import httpx
-
-from headway.clock import Clock
-from headway.config import Settings
-from headway.core.accounts.jobs import Account, PlatformName
 from headway.core.catalog.listings import MAIN, LimitKey, SupplierName
-from headway.core.catalog.storefront import Shop
-from headway.core.limits.transitions import Resource
-from headway.engine.ports import Platform, Storefront, Supplier
 from headway.errors import ConfigError
 from headway.providers import registry
-from headway.providers.oauth import OAuthClient
 from headway.providers.provider import ProviderContext, Secrets, SupplierEntry, SupplierRole
-from headway.providers.vault import KEY_FILE, Vault, open_vault
 from headway.store.accounts.credentials import Credentials
 from headway.store.catalog.suppliers import Suppliers
-from headway.store.pool import Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import httpx
+
+    from headway.clock import Clock
+    from headway.config import Settings
+    from headway.core.accounts.jobs import Account, PlatformName
+    from headway.core.catalog.storefront import Shop
+    from headway.core.limits.transitions import Resource
+    from headway.engine.ports import Platform, Storefront, Supplier
+    from headway.providers.oauth import OAuthClient
+    from headway.providers.vault import Vault
+    from headway.store.pool import Pool
 
 
 def context_of(
@@ -189,12 +195,16 @@ def oauth_clients(
 
 def shared_vault(settings: Settings) -> Vault:
     """Open the vault of this deployment: by its keys, or by the key file in its folder."""
+    from headway.providers.vault import open_vault
+
     keys = settings.secret_key.get_secret_value() if settings.secret_key else None
     return open_vault(keys, settings.data_dir.expanduser())
 
 
 def has_keys(settings: Settings) -> bool:
     """Return True if the vault opens without making a new key."""
+    from headway.providers.vault import KEY_FILE
+
     return bool(settings.secret_key) or (settings.data_dir.expanduser() / KEY_FILE).exists()
 
 

@@ -11,8 +11,7 @@ from headway.core.catalog.lifecycle import FailureRule
 from headway.core.catalog.term_tables import read_markups
 from headway.core.timetable.policies import Policy, by_name
 from headway.core.timetable.seats import SeatRule
-from headway.engine.fetch import FetchRule
-from headway.engine.push import PushRule
+from headway.engine.rules import FetchRule, PushRule
 from headway.providers.provider import SupplierPace
 
 MINUTE_S = 60.0

@@ -6,6 +6,7 @@ a failing command also prints `{"error": ..., "exit_code": ...}` on stdout, so t
 finds an object there.
 """
 
+import gc
 import json
 import os
 import sys
@@ -25,10 +26,14 @@ FAILED, MISUSED, NO_DATABASE, INTERRUPTED = 1, 2, 3, 130
 LAB = "headway_lab."
 # A shell that wants a line completed asks by this variable.
 COMPLETION = "_HEADWAY_COMPLETE"
+# Imports make about 120,000 objects and no garbage. By default Python searches for garbage after
+# every 700 new objects, which takes a sixth of a short command's time.
+OBJECTS_UNSEARCHED = 150_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code, having explained any expected trouble in one line."""
+    gc.set_threshold(OBJECTS_UNSEARCHED)
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if COMPLETION in os.environ:
         completion_init()

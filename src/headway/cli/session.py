@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr, TypeAdapter
+from pydantic import SecretStr
 
 from headway.app import App, build
 from headway.clock import Clock, ScaledClock, SystemClock
@@ -223,5 +223,7 @@ def _plain(value: object) -> object:
 def _read(name: str, value: object) -> object:
     """Read a shared setting; a demo's may be outside the bounds for users."""
     kind = Settings.model_fields[name].annotation
-    assert kind is not None
-    return TypeAdapter(kind).validate_python(value)
+    if kind is Path:
+        return Path(str(value))
+    is_secret = kind in {SecretStr, SecretStr | None} and value is not None
+    return SecretStr(str(value)) if is_secret else value

@@ -17,7 +17,7 @@ from headway.core.reasons import (
 )
 from headway.core.timetable.next_call import SupplierQueue, Why, next_call
 from headway.core.timetable.seats import URGENT, is_suspect, suspects_max
-from headway.engine.tick import EVERY
+from headway.engine.rules import TICK_EVERY
 
 
 def reasons(position: ListingPosition, queue: SupplierQueue, now: datetime) -> Explanation:
@@ -174,7 +174,7 @@ def _held(position: ListingPosition, now: datetime) -> Explanation:
             ),
             until=until,
         )
-    free_at = max(now, until + CLOCKS_APART_MAX) + EVERY
+    free_at = max(now, until + CLOCKS_APART_MAX) + TICK_EVERY
     return Explanation(
         state=ListingState.SILENT,
         sentence=(
@@ -192,7 +192,7 @@ def _paused(position: ListingPosition, now: datetime) -> Explanation:
         return Explanation(
             state=ListingState.PAUSED,
             sentence="Its pause has ended; a running Headway resumes it in its next round.",
-            until=now + EVERY,
+            until=now + TICK_EVERY,
         )
     due = "due" if position.priority in URGENT or position.next_sync_at <= now else "not due"
     return Explanation(

@@ -5,7 +5,7 @@ is sent, so priorities, pauses and the newest due times count until then.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from headway.clock import Clock
@@ -29,6 +29,7 @@ from headway.core.timetable.policies.policy import ReadResult
 from headway.core.timetable.seats import URGENT, SeatRule, departure, fill_call
 from headway.engine.ports import BreakersPort, MarketsPort, SchedulePort, SellersPort, Supplier
 from headway.engine.ports_limits import Limiter
+from headway.engine.rules import FetchRule
 from headway.engine.supplier_queue import current_rule, read_front
 from headway.errors import (
     AppRefusedError,
@@ -41,21 +42,6 @@ from headway.errors import (
 UNUSED_PAUSE = timedelta(seconds=2)
 ORDINARY = 2
 NOTED_FOR = timedelta(hours=1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchRule:
-    """How long a worker waits, and how long its leases last.
-
-    `is_list` means that the supplier reads a whole list, due or not, and answers from it.
-    """
-
-    seat_rule: SeatRule
-    is_list: bool = False
-    poll: timedelta = timedelta(seconds=15)
-    lease: timedelta = timedelta(seconds=90)
-    permit_wait_max: timedelta = timedelta(minutes=2)
-    permit_grace: timedelta = timedelta(seconds=30)
 
 
 class Fetch:

@@ -5,7 +5,7 @@ its cursor, so any worker can continue a run that was interrupted anywhere.
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from headway.clock import Clock
@@ -44,6 +44,7 @@ from headway.engine.pull_claim import (
     unpacked,
 )
 from headway.engine.pull_progress import followed
+from headway.engine.rules import PullRule
 from headway.errors import (
     AppRefusedError,
     ConfigError,
@@ -62,15 +63,6 @@ CONFIG_PAUSE = timedelta(minutes=1)
 MORE_CALLS = 10
 # A rolling day becomes free bit by bit, whatever the reply says: try again every hour.
 DAY_PAUSE_MAX = timedelta(hours=1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullRule:
-    """How a worker waits, and when it gives a job back rather than wait with it."""
-
-    poll: timedelta = timedelta(seconds=5)
-    permit_wait_max: timedelta = timedelta(seconds=10)
-    permit_grace: timedelta = timedelta(seconds=10)
 
 
 class Pull:

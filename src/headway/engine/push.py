@@ -31,6 +31,7 @@ from headway.engine.ports import AccountTroublesPort, BreakersPort, PushesPort, 
 from headway.engine.ports_limits import Limiter
 from headway.engine.push_breakers import ShopBreakers
 from headway.engine.push_bulk import BulkPush, BulkPushStep
+from headway.engine.rules import PushRule
 from headway.errors import (
     ConfigError,
     MovedError,
@@ -51,18 +52,6 @@ LOOKS = (WriteKind.READ, WriteKind.FIND)
 STOCKS = (WriteKind.STOCK, WriteKind.ACTIVATE)
 # What a file costs that travels to or from another host than the shop's.
 FILE_POINTS = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PushRule:
-    """How long a worker waits, how long it may hold a shop, and what it does about drift."""
-
-    poll: timedelta = timedelta(seconds=2)
-    lease: timedelta = timedelta(seconds=60)
-    permit_wait_max: timedelta = timedelta(seconds=10)
-    permit_grace: timedelta = timedelta(seconds=10)
-    verify_every: timedelta | None = timedelta(hours=24)
-    repairs_drift: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

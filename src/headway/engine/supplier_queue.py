@@ -1,13 +1,19 @@
 """Read the front of a supplier's queue, and the seat rule that holds at this instant."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from dataclasses import replace
-from datetime import datetime
+from typing import TYPE_CHECKING
 
 from headway.core.catalog.listings import Candidate, Priority
-from headway.core.timetable.policies.policy import Policy
 from headway.core.timetable.seats import FRONT_PER_SEAT, SeatRule, fill_call, rule_in
-from headway.engine.ports import MarketsPort, SchedulePort
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from headway.core.timetable.policies.policy import Policy
+    from headway.engine.ports import MarketsPort, SchedulePort
 
 
 def read_front(

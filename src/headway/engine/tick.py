@@ -20,6 +20,7 @@ from headway.engine.ports import (
     TimetablePort,
 )
 from headway.engine.ports_limits import Ledger
+from headway.engine.rules import TICK_EVERY
 from headway.engine.step_runner import StepRunner
 
 HOURLY = timedelta(hours=1)
@@ -138,7 +139,6 @@ class SupplierTicks:
         return bool(self._due) and self._due[0][0] <= now
 
 
-EVERY = timedelta(seconds=30)
 # How soon the next round is where there is more to do than one round does.
 SOON = timedelta(seconds=1)
 
@@ -168,7 +168,7 @@ class Tick:
         watch: Callable[[datetime], datetime] | None = None,
         memories: Mapping[str, tuple[Ledger, timedelta]],
         history: Callable[[datetime], object],
-        every: timedelta = EVERY,
+        every: timedelta = TICK_EVERY,
         rescues: Callable[[str, int], None] = lambda _what, _count: None,
     ) -> None:
         self._clock = clock

@@ -2,32 +2,38 @@
 
 Everything about a provider lies in its own folder behind one `Provider`; the rest of the product
 asks the registry. Functions of a record take the deployment's settings, of which each provider
-declares the part it reads.
+declares the part it reads. A record imports no client before it makes one: commands that only
+read the database need none.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
-import httpx
-
-from headway.clock import Clock
-from headway.core.accounts.jobs import Account, DataKind, PlatformName
-from headway.core.accounts.pagination import Paginator
-from headway.core.accounts.webhooks import Webhook, read_payload
-from headway.core.catalog.listings import LimitKey
-from headway.core.catalog.storefront import PriceWrite, Shop
-from headway.core.limits.transitions import Resource
+from headway.core.accounts.webhooks import read_payload
 from headway.errors import ConfigError
-from headway.providers.access_scopes import AccessScope
-from headway.providers.oauth import OAuthClient
-from headway.providers.recordings import RecordingRule
 from headway.providers.shops import plain_name
-from headway.providers.token_store import TokenStore
-from headway.providers.tokens import AppClient
-from headway.providers.vault import Vault
+
+if TYPE_CHECKING:
+    import httpx
+
+    from headway.clock import Clock
+    from headway.core.accounts.jobs import Account, DataKind, PlatformName
+    from headway.core.accounts.pagination import Paginator
+    from headway.core.accounts.webhooks import Webhook
+    from headway.core.catalog.listings import LimitKey
+    from headway.core.catalog.storefront import PriceWrite, Shop
+    from headway.core.limits.transitions import Resource
+    from headway.providers.access_scopes import AccessScope
+    from headway.providers.oauth import OAuthClient
+    from headway.providers.recordings import RecordingRule
+    from headway.providers.token_store import TokenStore
+    from headway.providers.tokens import AppClient
+    from headway.providers.vault import Vault
 
 Secrets = Mapping[str, str]
 

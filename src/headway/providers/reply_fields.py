@@ -118,7 +118,8 @@ def read_amount(value: object) -> Decimal:
     return Decimal(value)
 
 
-def _second(value: object) -> datetime:
+def read_second(value: object) -> datetime:
+    """Return the instant of so many seconds since 1970; raises ValueError."""
     if type(value) is not int or not FIRST_S <= value <= LAST_S:
         raise ValueError("not a second from 2000 to 2100")
     return datetime.fromtimestamp(value, tz=UTC)
@@ -196,4 +197,4 @@ Instant = Annotated[datetime, PlainValidator(read_instant)]
 UtcInstant = Annotated[datetime, PlainValidator(_utc_instant)]
 LenientInstant = Annotated[datetime | None, PlainValidator(_instant_or_none)]
 # A whole number of seconds since 1970.
-Second = Annotated[datetime, PlainValidator(_second)]
+Second = Annotated[datetime, PlainValidator(read_second)]

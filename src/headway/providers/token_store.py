@@ -7,6 +7,11 @@ from typing import Protocol
 from headway.core.catalog.listings import LimitKey
 
 
+def token_key(platform: str, shop: str) -> LimitKey:
+    """Return the name under which the tokens of a shop are kept; Shopify's are kept per app."""
+    return LimitKey(f"{platform}:shop:{shop}")
+
+
 class StoredToken(Protocol):
     """A stored token."""
 

@@ -224,11 +224,6 @@ def replaced(provider: str) -> TransientError:
     return TransientError(text, provider=provider, status=401)
 
 
-def token_key(platform: str, shop: str) -> LimitKey:
-    """Return the name under which the tokens of a shop are kept; Shopify's are kept per app."""
-    return LimitKey(f"{platform}:shop:{shop}")
-
-
 def store_tokens(
     token_store: TokenStore,
     vault: Vault,

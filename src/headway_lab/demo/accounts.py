@@ -23,7 +23,8 @@ from headway.core.accounts.jobs import DataKind, PlatformName, Tier
 from headway.core.catalog.listings import SellerId, Wait
 from headway.engine.pull import Pull
 from headway.providers.etsy.limits import day_key
-from headway.providers.tokens import store_tokens, token_key
+from headway.providers.token_store import token_key
+from headway.providers.tokens import store_tokens
 from headway.store.accounts.credentials import Credentials
 from headway.store.accounts.job_claim import Claimed
 from headway.store.accounts.jobs import Jobs

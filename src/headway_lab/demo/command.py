@@ -358,9 +358,9 @@ def _work(runner: EmbeddedRunner, app: App, speed: float) -> None:
     """Run the engine too."""
     from headway.app.monitoring import alert_monitor
     from headway.app.suppliers import fetch_all_suppliers
-    from headway.engine.tick import EVERY
+    from headway.engine.rules import TICK_EVERY
 
-    bell, every = app.clock.event(), max(EVERY, timedelta(seconds=TICK_S * speed))
+    bell, every = app.clock.event(), max(TICK_EVERY, timedelta(seconds=TICK_S * speed))
     runner.start(
         bells={"push": bell},
         tick=replace(app, tick_every=every).tick(watch=alert_monitor(app)).step,

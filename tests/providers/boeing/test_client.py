@@ -23,7 +23,8 @@ from headway.errors import (
     UnsentError,
 )
 from headway.providers.boeing.api import api_of
-from headway.providers.boeing.client import BoeingAccess, BoeingSupplier, _life_s
+from headway.providers.boeing.client import BoeingSupplier, _life_s
+from headway.providers.boeing.settings import BoeingAccess
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.boeing import BoeingSimulator

@@ -24,7 +24,8 @@ from headway.errors import (
     UnreadableError,
 )
 from headway.providers.etsy.client import EtsyAccess, EtsyPlatform
-from headway.providers.tokens import REFRESH, AccountTokens, store_tokens, token_key
+from headway.providers.token_store import token_key
+from headway.providers.tokens import REFRESH, AccountTokens, store_tokens
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.platforms import ETSY

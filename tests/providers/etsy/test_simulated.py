@@ -29,7 +29,8 @@ from headway.errors import (
 )
 from headway.providers.etsy.client import EtsyAccess, EtsyApi, EtsyPlatform, EtsySelf, consent_url
 from headway.providers.etsy.pagination import paginator_of
-from headway.providers.tokens import store_tokens, token_key
+from headway.providers.token_store import token_key
+from headway.providers.tokens import store_tokens
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.platforms import ETSY

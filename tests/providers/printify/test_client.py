@@ -24,7 +24,8 @@ from headway.errors import (
 )
 from headway.providers.printify.client import PrintifyPlatform
 from headway.providers.printify.pagination import paginator_of
-from headway.providers.tokens import store_tokens, token_key
+from headway.providers.token_store import token_key
+from headway.providers.tokens import store_tokens
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.platforms import PRINTIFY

@@ -2,21 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from headway.core.catalog.listings import Sku
 from headway.providers.boeing.replies import ReplyForm
-
-
-class ApiSettings(Protocol):
-    """The settings that describe the API; the tables are by purpose."""
-
-    boeing_paths: Any
-    boeing_scope: str
-    boeing_headers: Any
-    boeing_flags: Any
-    boeing_fields: Any
-    boeing_currency: str
+from headway.providers.boeing.settings import ApiSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,9 @@ from headway.clock import Clock, fresh_id
 from headway.core.catalog.listings import AuthStep, LimitKey, MakeDue, Reply, Sku
 from headway.errors import ConfigError, ProviderError, UnauthorizedError, UnreadableError
 from headway.providers.boeing.api import BoeingApi
-from headway.providers.boeing.limits import limit_key_of
+from headway.providers.boeing.limits import EARLY, limit_key_of
 from headway.providers.boeing.replies import PROVIDER, parse_reply
+from headway.providers.boeing.settings import BoeingAccess
 from headway.providers.http import HttpResponse, build_client, check_status, exchange
 from headway.providers.token_store import TokenStore
 from headway.providers.vault import Vault
@@ -28,7 +29,6 @@ from headway.providers.vault import Vault
 # Statuses after which both tokens are fetched again.
 REFUSED = frozenset({401, 403})
 
-EARLY = timedelta(seconds=60)
 LIFE_S_DEFAULT = 3600
 # Two tokens and a price call take over a minute at two calls a minute: less life is no use.
 LIFE_S_MIN, LIFE_S_MAX = 180, 86_400
@@ -36,16 +36,6 @@ LEASE_MARGIN_S = 10.0
 TOKEN_CHARS_MAX = 16_384
 # The token requests in the order in which they must be made.
 STEPS = (AuthStep.OAUTH, AuthStep.PART_TOKEN)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoeingAccess:
-    """The credentials that the supplier gave its customer."""
-
-    client_id: str
-    client_secret: str = field(repr=False)
-    username: str
-    password: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Boeing's limit for each credential: a few calls a minute, and a ceiling a day if there is one."""
 
+from datetime import timedelta
 from typing import Protocol
 
 from headway.core.catalog.listings import LimitKey
@@ -10,6 +11,8 @@ MINUTE_S = 60.0
 HOUR_S, DAY_S = 3600.0, 86_400.0
 # Longer than connecting and writing may take, so a call in flight has arrived by then or failed.
 JITTER_S = 2.5
+# How long before its token expires a client signs in again, which takes a permit.
+EARLY = timedelta(seconds=60)
 
 
 class RateSettings(Protocol):

@@ -1,18 +1,14 @@
 """The record of Boeing: the supplier of the settings, and of entries with another credential."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from __future__ import annotations
 
-from pydantic import SecretStr
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from headway.core.catalog.listings import MAIN, LimitKey
-from headway.core.limits.transitions import Resource
 from headway.errors import ConfigError
-from headway.providers.boeing.api import ApiSettings, api_of
-from headway.providers.boeing.client import EARLY, BoeingAccess, BoeingSupplier, check_access
-from headway.providers.boeing.limits import RateSettings, limit_key_of, supplier_resource
-from headway.providers.boeing.recordings import recording_rule
+from headway.providers.boeing.limits import EARLY, limit_key_of, supplier_resource
+from headway.providers.boeing.settings import BoeingAccess, BoeingSettings
 from headway.providers.provider import (
     Provider,
     ProviderContext,
@@ -23,19 +19,14 @@ from headway.providers.provider import (
     SupplierSetup,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from headway.core.limits.transitions import Resource
+    from headway.providers.boeing.client import BoeingSupplier
+    from headway.providers.recordings import RecordingRule
+
 SECRETS = ("client_secret", "password")
-
-
-class BoeingSettings(ApiSettings, RateSettings, Protocol):
-    """The settings that Boeing's clients read."""
-
-    boeing_url: str
-    boeing_client_id: str
-    boeing_client_secret: SecretStr
-    boeing_username: str
-    boeing_password: SecretStr
-    boeing_timeout_s: float
-    batch_size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +82,8 @@ def _access(entry: SupplierEntry | SupplierSetup, secrets: Secrets) -> BoeingAcc
 def _prepare(settings: BoeingSettings, setup: SupplierSetup) -> SupplierSetup:
     if setup.options:
         raise ConfigError(f"boeing has no option {next(iter(setup.options))}")
+    from headway.providers.boeing.client import check_access
+
     url, access = setup.url or settings.boeing_url, _access(setup, setup.secrets)
     check_access(url, access, called=lambda field: field)
     return setup
@@ -101,6 +94,9 @@ def _open(
     read_entry: Callable[[], SupplierEntry],
     read_secrets: Callable[[], Secrets],
 ) -> BoeingSupplier:
+    from headway.providers.boeing.api import api_of
+    from headway.providers.boeing.client import BoeingSupplier
+
     settings: BoeingSettings = context.settings
     entry = read_entry()
     return BoeingSupplier(
@@ -111,6 +107,12 @@ def _open(
         **context.client_arguments(timeout_s=settings.boeing_timeout_s),
         renewed=None if entry.name == MAIN else lambda: _access(entry, read_secrets()),
     )
+
+
+def _recording(settings: BoeingSettings) -> RecordingRule:
+    from headway.providers.boeing.recordings import recording_rule
+
+    return recording_rule(settings)
 
 
 BOEING = Provider(
@@ -134,5 +136,5 @@ BOEING = Provider(
         "HEADWAY_BOEING_USERNAME",
         "HEADWAY_BOEING_PASSWORD",
     ),
-    recording=recording_rule,
+    recording=_recording,
 )

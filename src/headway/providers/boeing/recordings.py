@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from headway.providers.boeing.api import ApiSettings, api_of
+from headway.providers.boeing.api import api_of
 from headway.providers.boeing.replies import BoeingLine
+from headway.providers.boeing.settings import ApiSettings
 from headway.providers.recordings import RecordingRule
 from headway.providers.stand_ins import StripRule
 

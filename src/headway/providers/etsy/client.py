@@ -22,7 +22,7 @@ from headway.providers.etsy.api import CONNECT, EtsyAccess, EtsyApi, EtsySelf, c
 from headway.providers.etsy.limits import day_key, day_resource, second_key, second_resource
 from headway.providers.etsy.replies import PROVIDER, find_error
 from headway.providers.http import HttpResponse, check_status
-from headway.providers.token_store import TokenStore
+from headway.providers.token_store import TokenStore, token_key
 from headway.providers.tokens import (
     ACCESS,
     REFRESH,
@@ -31,7 +31,6 @@ from headway.providers.tokens import (
     TokenGrant,
     grant_error,
     replaced,
-    token_key,
 )
 from headway.providers.vault import Vault
 

@@ -4,12 +4,17 @@ Both apply to the app, for all sellers together. Etsy's documentation says so in
 speaks of tokens in another; its headers speak of the app, and we follow the headers.
 """
 
-import re
-from collections.abc import Mapping
+from __future__ import annotations
 
-import httpx
+import re
+from typing import TYPE_CHECKING
 
 from headway.core.limits.transitions import Bucket, Observation, Quota, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import httpx
 
 DAY_S, HOUR_S = 86_400, 3600
 # How much later than its begin a call may reach Etsy.

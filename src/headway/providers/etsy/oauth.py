@@ -7,10 +7,10 @@ from headway.core.limits.transitions import Resource
 from headway.errors import ConfigError, NotFoundError
 from headway.providers.etsy.api import CONSENT, EtsyAccess, EtsyApi, consent_url
 from headway.providers.etsy.limits import day_resource, second_resource
+from headway.providers.etsy.replies import PROVIDER
 from headway.providers.oauth import AuthorizedShop
-from headway.providers.tokens import TokenGrant, token_key
-
-NAME = "etsy"
+from headway.providers.token_store import token_key
+from headway.providers.tokens import TokenGrant
 
 
 class EtsyOAuth:
@@ -61,7 +61,7 @@ class EtsyOAuth:
 
     def limit_key(self, authorized: AuthorizedShop) -> LimitKey:
         """Return where the connector looks for the tokens."""
-        return token_key(NAME, authorized.shop)
+        return token_key(PROVIDER, authorized.shop)
 
     def close(self) -> None:
         """Let connections go."""

@@ -1,20 +1,13 @@
 """The record of Etsy: a platform with limits per app, so all its sellers share them."""
 
-from collections.abc import Mapping
-from functools import partial
-from typing import Protocol
+from __future__ import annotations
 
-from pydantic import SecretStr
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from headway.core.accounts.jobs import Account, DataKind
-from headway.core.limits.transitions import Resource
 from headway.errors import ConfigError
-from headway.providers.etsy.api import CONSENT, EtsyAccess, EtsyApi
-from headway.providers.etsy.client import EtsyPlatform
 from headway.providers.etsy.limits import day_resource, second_resource
-from headway.providers.etsy.oauth import NAME, EtsyOAuth
-from headway.providers.etsy.pagination import paginator_of
-from headway.providers.etsy.recordings import RECORDING
 from headway.providers.etsy.webhooks import SETTING, is_signed, parse_webhook
 from headway.providers.provider import (
     ConsentRole,
@@ -25,8 +18,21 @@ from headway.providers.provider import (
     WebhookRole,
 )
 from headway.providers.shops import shop_number
-from headway.providers.tokens import token_key
+from headway.providers.token_store import token_key
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import SecretStr
+
+    from headway.core.accounts.pagination import Paginator
+    from headway.core.limits.transitions import Resource
+    from headway.providers.etsy.api import EtsyAccess
+    from headway.providers.etsy.client import EtsyPlatform
+    from headway.providers.etsy.oauth import EtsyOAuth
+    from headway.providers.recordings import RecordingRule
+
+NAME = "etsy"
 API_URL = "https://api.etsy.com"
 DAY = "etsy:day"
 
@@ -44,6 +50,8 @@ class EtsySettings(Protocol):
 
 
 def _access(settings: EtsySettings) -> EtsyAccess:
+    from headway.providers.etsy.api import EtsyAccess
+
     secret = settings.etsy_shared_secret.get_secret_value()
     return EtsyAccess(keystring=settings.etsy_keystring, shared_secret=secret)
 
@@ -57,6 +65,8 @@ def _limits(settings: EtsySettings) -> Mapping[str, Resource]:
 
 
 def _open(context: ProviderContext, account: Account) -> EtsyPlatform:
+    from headway.providers.etsy.client import EtsyPlatform
+
     settings: EtsySettings = context.settings
     return EtsyPlatform(
         account,
@@ -67,6 +77,9 @@ def _open(context: ProviderContext, account: Account) -> EtsyPlatform:
 
 
 def _oauth(context: ProviderContext) -> EtsyOAuth:
+    from headway.providers.etsy.api import CONSENT, EtsyApi
+    from headway.providers.etsy.oauth import EtsyOAuth
+
     settings: EtsySettings = context.settings
     access, url = _access(settings), settings.etsy_url
     api = EtsyApi(access, url=url, clock=context.clock, timeout_s=settings.platform_timeout_s)
@@ -90,13 +103,25 @@ def _webhook_secret(settings: EtsySettings) -> str:
     return settings.etsy_webhook_secret.get_secret_value()
 
 
+def _paginator_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
+    from headway.providers.etsy.pagination import paginator_of
+
+    return paginator_of(kind, is_backfill=is_backfill)
+
+
+def _recording(_: EtsySettings) -> RecordingRule:
+    from headway.providers.etsy.recordings import RECORDING
+
+    return RECORDING
+
+
 ETSY = Provider(
     name=NAME,
     title="Etsy",
     limits=_limits,
     platform=PlatformRole(
         open=_open,
-        paginator_of=paginator_of,
+        paginator_of=_paginator_of,
         # Buyers are reported only on orders.
         kinds=(DataKind.ORDERS, DataKind.LISTINGS, DataKind.PAYMENTS),
         token_key=lambda _, shop: token_key(NAME, shop),
@@ -111,5 +136,5 @@ ETSY = Provider(
         ),
     ),
     settings=("HEADWAY_ETSY_KEYSTRING", "HEADWAY_ETSY_SHARED_SECRET"),
-    recording=lambda _: RECORDING,
+    recording=_recording,
 )

@@ -1,17 +1,15 @@
 """The record of feed: a supplier that operators add, one for each price list."""
 
+from __future__ import annotations
+
 import hashlib
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headway.core.catalog.listings import LimitKey
 from headway.core.limits.transitions import Resource, Window
 from headway.errors import ConfigError
-from headway.providers.feed.client import FeedSupplier
 from headway.providers.feed.settings import check_address, read_options
-from headway.providers.feed.state import FeedStates
 from headway.providers.provider import (
     Provider,
     ProviderContext,
@@ -21,6 +19,13 @@ from headway.providers.provider import (
     SupplierRole,
     SupplierSetup,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from headway.providers.feed.client import FeedSupplier
+    from headway.providers.feed.state import FeedStates
 
 KIND = "feed"
 MINUTE_S, JITTER_S = 60.0, 2.5
@@ -58,6 +63,8 @@ def _prepare(_: FeedSettings, setup: SupplierSetup) -> SupplierSetup:
 
 
 def _states(context: ProviderContext, entry: SupplierEntry) -> FeedStates:
+    from headway.providers.feed.state import FeedStates
+
     return FeedStates(
         _limit_key(entry),
         token_store=context.token_store,
@@ -71,6 +78,8 @@ def _open(
     read_entry: Callable[[], SupplierEntry],
     read_secrets: Callable[[], Secrets],
 ) -> FeedSupplier:
+    from headway.providers.feed.client import FeedSupplier
+
     settings: FeedSettings = context.settings
     entry = read_entry()
     return FeedSupplier(

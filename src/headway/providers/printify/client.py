@@ -28,7 +28,7 @@ from headway.providers.http import HttpResponse, build_client, check_status, exc
 from headway.providers.printify import replies
 from headway.providers.printify.limits import account_limit_key
 from headway.providers.printify.replies import PROVIDER, PrintifyShop
-from headway.providers.token_store import TokenStore
+from headway.providers.token_store import TokenStore, token_key
 from headway.providers.tokens import (
     ACCESS,
     GRANT_ENDED,
@@ -40,7 +40,6 @@ from headway.providers.tokens import (
     grant_error,
     read_grant,
     replaced,
-    token_key,
 )
 from headway.providers.vault import Vault
 

@@ -1,20 +1,16 @@
 """The record of Printify: a platform with a limit per account."""
 
+from __future__ import annotations
+
 import json
 from base64 import urlsafe_b64decode
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Protocol
-
-from pydantic import SecretStr, TypeAdapter
+from typing import TYPE_CHECKING, Protocol
 
 from headway.core.accounts.jobs import Account, DataKind
 from headway.core.catalog.listings import LimitKey
-from headway.core.limits.transitions import Resource
-from headway.providers.printify.client import PrintifyPlatform
 from headway.providers.printify.limits import account_limit_key, account_resource
-from headway.providers.printify.pagination import paginator_of
-from headway.providers.printify.recordings import RECORDING
 from headway.providers.printify.webhooks import is_signed, parse_webhook
 from headway.providers.provider import (
     KeyedLimit,
@@ -24,12 +20,18 @@ from headway.providers.provider import (
     TokenEntry,
     WebhookRole,
 )
-from headway.providers.reply_fields import Second
 from headway.providers.shops import shop_number
-from headway.providers.tokens import token_key
+from headway.providers.token_store import token_key
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
+
+    from headway.core.accounts.pagination import Paginator
+    from headway.core.limits.transitions import Resource
+    from headway.providers.printify.client import PrintifyPlatform
+    from headway.providers.recordings import RecordingRule
 
 NAME = "printify"
-SECOND = TypeAdapter(Second)
 PREFIX = f"{NAME}:"
 
 
@@ -42,6 +44,8 @@ class PrintifySettings(Protocol):
 
 
 def _open(context: ProviderContext, account: Account) -> PrintifyPlatform:
+    from headway.providers.printify.client import PrintifyPlatform
+
     settings: PrintifySettings = context.settings
     return PrintifyPlatform(
         account,
@@ -60,12 +64,26 @@ def _webhook_secret(settings: PrintifySettings) -> str:
 
 def jwt_expiry(token: str) -> datetime | None:
     """Return when a JSON web token expires, by its own words; None if it is no such token."""
+    from headway.providers.reply_fields import read_second
+
     try:
         payload = token.split(".")[1]
         claims = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-        return SECOND.validate_python(int(claims["exp"]))
+        return read_second(int(claims["exp"]))
     except (LookupError, TypeError, ValueError, RecursionError):
         return None
+
+
+def _paginator_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
+    from headway.providers.printify.pagination import paginator_of
+
+    return paginator_of(kind, is_backfill=is_backfill)
+
+
+def _recording(_: PrintifySettings) -> RecordingRule:
+    from headway.providers.printify.recordings import RECORDING
+
+    return RECORDING
 
 
 PRINTIFY = Provider(
@@ -79,7 +97,7 @@ PRINTIFY = Provider(
     ),
     platform=PlatformRole(
         open=_open,
-        paginator_of=paginator_of,
+        paginator_of=_paginator_of,
         # Buyers are reported only on orders, payments never.
         kinds=(DataKind.ORDERS, DataKind.LISTINGS),
         token_key=lambda _, shop: token_key(NAME, shop),
@@ -100,5 +118,5 @@ PRINTIFY = Provider(
             parse=parse_webhook,
         ),
     ),
-    recording=lambda _: RECORDING,
+    recording=_recording,
 )

@@ -1,17 +1,11 @@
 """The record of Shopify: the storefront, and a platform, under one limit for each shop."""
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
-from typing import Protocol
+from __future__ import annotations
 
-from pydantic import SecretStr
+from typing import TYPE_CHECKING, Protocol
 
 from headway.core.accounts.jobs import Account, DataKind
-from headway.core.catalog.listings import LimitKey
-from headway.core.catalog.storefront import Shop
-from headway.core.limits.transitions import Resource
 from headway.errors import ConfigError
-from headway.providers.access_scopes import AccessScope
 from headway.providers.provider import (
     ConsentRole,
     KeyedLimit,
@@ -23,19 +17,28 @@ from headway.providers.provider import (
     WebhookRole,
 )
 from headway.providers.shopify.access_scopes import grant_advice, missing_scopes
-from headway.providers.shopify.api import ShopAccess
 from headway.providers.shopify.api_version import version_warning
-from headway.providers.shopify.bulk import price_lines
 from headway.providers.shopify.limits import POINTS_PER_S, shop_limit_key, shop_resource
-from headway.providers.shopify.oauth import ShopifyOAuth
-from headway.providers.shopify.oauth_requests import check_callback
-from headway.providers.shopify.pagination import paginator_of
-from headway.providers.shopify.platform import ShopifyPlatform
-from headway.providers.shopify.recordings import RECORDING
 from headway.providers.shopify.shops import shop_domain
-from headway.providers.shopify.storefront import ShopifyStorefront
 from headway.providers.shopify.webhooks import is_signed, parse_webhook
-from headway.providers.tokens import AppClient
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from datetime import datetime
+
+    from pydantic import SecretStr
+
+    from headway.core.accounts.pagination import Paginator
+    from headway.core.catalog.listings import LimitKey
+    from headway.core.catalog.storefront import PriceWrite, Shop
+    from headway.core.limits.transitions import Resource
+    from headway.providers.access_scopes import AccessScope
+    from headway.providers.recordings import RecordingRule
+    from headway.providers.shopify.api import ShopAccess
+    from headway.providers.shopify.oauth import ShopifyOAuth
+    from headway.providers.shopify.platform import ShopifyPlatform
+    from headway.providers.shopify.storefront import ShopifyStorefront
+    from headway.providers.tokens import AppClient
 
 
 class ShopifySettings(Protocol):
@@ -56,6 +59,8 @@ def _secret(settings: ShopifySettings) -> str:
 
 
 def _access(settings: ShopifySettings) -> ShopAccess:
+    from headway.providers.shopify.api import ShopAccess
+
     return ShopAccess(
         client_id=settings.shopify_client_id,
         client_secret=_secret(settings),
@@ -68,6 +73,8 @@ def _warning(settings: ShopifySettings, now: datetime) -> str:
 
 
 def _app(settings: ShopifySettings) -> AppClient | None:
+    from headway.providers.tokens import AppClient
+
     secret = _secret(settings)
     if not settings.shopify_client_id or not secret:
         return None
@@ -87,6 +94,8 @@ def _address(settings: ShopifySettings, shop: str) -> str:
 
 
 def _storefront(context: ProviderContext, shop: Shop) -> ShopifyStorefront:
+    from headway.providers.shopify.storefront import ShopifyStorefront
+
     settings: ShopifySettings = context.settings
     return ShopifyStorefront(
         shop,
@@ -98,6 +107,8 @@ def _storefront(context: ProviderContext, shop: Shop) -> ShopifyStorefront:
 
 
 def _platform(context: ProviderContext, account: Account) -> ShopifyPlatform:
+    from headway.providers.shopify.platform import ShopifyPlatform
+
     settings: ShopifySettings = context.settings
     return ShopifyPlatform(
         account,
@@ -108,6 +119,8 @@ def _platform(context: ProviderContext, account: Account) -> ShopifyPlatform:
 
 
 def _oauth(context: ProviderContext) -> ShopifyOAuth:
+    from headway.providers.shopify.oauth import ShopifyOAuth
+
     settings: ShopifySettings = context.settings
     return ShopifyOAuth(
         access=_access(settings),
@@ -120,6 +133,8 @@ def _oauth(context: ProviderContext) -> ShopifyOAuth:
 
 
 def _callback_shop(settings: ShopifySettings, params: Mapping[str, str]) -> str | None:
+    from headway.providers.shopify.oauth_requests import check_callback
+
     return params.get("shop", "") if check_callback(params, _secret(settings)) else None
 
 
@@ -152,6 +167,24 @@ def _own_limit(settings: ShopifySettings, account: Account, restore_per_s: float
     return _shop_limit(_shop_key(settings, account.shop), restore_per_s)
 
 
+def _price_file(writes: Sequence[PriceWrite]) -> bytes:
+    from headway.providers.shopify.bulk import price_lines
+
+    return price_lines(writes)
+
+
+def _paginator_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
+    from headway.providers.shopify.pagination import paginator_of
+
+    return paginator_of(kind, is_backfill=is_backfill)
+
+
+def _recording(_: ShopifySettings) -> RecordingRule:
+    from headway.providers.shopify.recordings import RECORDING
+
+    return RECORDING
+
+
 SHOPIFY = Provider(
     name="shopify",
     title="Shopify",
@@ -163,14 +196,14 @@ SHOPIFY = Provider(
     ),
     storefront=StorefrontRole(
         open=_storefront,
-        price_file=price_lines,
+        price_file=_price_file,
         restore_per_s=POINTS_PER_S,
         api_version=_api_version,
         address=_address,
     ),
     platform=PlatformRole(
         open=_platform,
-        paginator_of=paginator_of,
+        paginator_of=_paginator_of,
         # Payments are reported on orders.
         kinds=(DataKind.ORDERS, DataKind.LISTINGS, DataKind.CUSTOMERS),
         token_key=_shop_key,
@@ -197,5 +230,5 @@ SHOPIFY = Provider(
     ),
     warning=_warning,
     settings=("HEADWAY_SHOPIFY_CLIENT_ID", "HEADWAY_SHOPIFY_CLIENT_SECRET"),
-    recording=lambda _: RECORDING,
+    recording=_recording,
 )
