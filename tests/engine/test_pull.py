@@ -9,7 +9,7 @@ from psycopg_pool import ConnectionPool
 from tests.engine.pull_setup import SECOND_KEY, Pulls, make_pulls, page_of
 from tests.store.accounts.job_fixtures import DAY_KEY, MINUTE, RULE
 
-from headway.core.accounts.jobs import JobType
+from headway.core.accounts.jobs import CALLS_MIN, JobType
 from headway.core.accounts.pagination import RUN, SINCE, Page
 from headway.core.accounts.refusals import SPAN_MIN
 from headway.core.catalog.listings import CLOCKS_APART_MAX, Done, Wait
@@ -107,6 +107,19 @@ def test_a_run_whose_day_is_spent_gives_way_and_goes_on_where_it_was(pool: Conne
     pulls.rows.clock.sleep(26 * 3600)
     pulls.drive("done")
     assert pulls.script.asks[-1][1].values["page"] == 4
+
+
+def test_history_that_used_what_it_reserved_gives_way_and_names_no_spent_day(
+    pulls: Pulls,
+) -> None:
+    job_id = pulls.rows.add("a", job_type="backfill")
+    pulls.script.answers = [page_of(str(number), more=True) for number in range(3)]
+    pulls.drive("gives way")
+    used, reserved = pulls.rows.day()
+    assert (used, reserved) == (CALLS_MIN, 0)
+    assert row(pulls, job_id, "status, wait_reason") == ("queued", "")
+    events = pulls.rows.ask("SELECT event_type FROM sync_audit_log WHERE job_id IS NOT NULL")
+    assert events == [("job_yielded",)]
 
 
 def test_a_long_run_gives_way_after_its_calls_and_keeps_its_cursor(pool: ConnectionPool) -> None:

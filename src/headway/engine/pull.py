@@ -182,7 +182,7 @@ class Pull:
     def _queue(self, run: Claim) -> Done | Wait:
         """Take a unit of the day and queue for a permit; make the call at once if allowed."""
         if not self._has_unit(run):
-            return self._give_back(run, self._clock.now(), "the day's quota is spent")
+            return self._yield(run)
         began_s = self._clock.monotonic()
         ask = None if run.platform.needs_token() else run.walk.ask(run.cursor)
         answer = self._limiter.reserve(
@@ -219,6 +219,13 @@ class Pull:
             is_spent = self._limiter.spend(run.day, 1, lease_s=lease_s)
         run.spent += is_spent
         return is_spent
+
+    def _yield(self, run: Claim) -> Done:
+        """Release a job whose reservation is used up: history leaves the rest to what is new."""
+        now = self._clock.now()
+        if run.job.type is JobType.BACKFILL:
+            return self._end(run, rescheduled(run.job, now, ""), "gives way")
+        return self._give_back(run, now, "the day's quota is spent")
 
     def _begin(self, run: Claim, permit: Permit) -> Done | Wait:
         began_s = self._clock.monotonic()

@@ -88,13 +88,28 @@ def test_a_seller_may_pay_for_more_in_the_moment_in_which_a_run_meets_the_quota(
 def test_jobs_that_waited_long_go_before_those_of_paying_sellers(pool: ConnectionPool) -> None:
     """Law L12: paid demand alone may fill the day, every day."""
     rows = make_rows(pool, day_limit=100)
-    rows.add("f", waited=11 * 60 * MINUTE)
+    rows.add("f", waited=15 * 60 * MINUTE)
     rows.add("p", tier="pro", waited=-MINUTE, estimate=1)  # wants it 288 times a day
     rows.limiter.observe(DAY_KEY, Observation(used=90, capacity=100))
     assert rows.claim() is None
-    patient = rows.add("g", waited=12 * 60 * MINUTE)
+    patient = rows.add("g", waited=16 * 60 * MINUTE)
     rows.add("q", tier="pro")
     assert rows.claim()[0].id == patient
+
+
+def test_a_job_whose_interval_was_stretched_has_waited_since_its_usual_interval(
+    pool: ConnectionPool,
+) -> None:
+    """Law L12: a stretched interval and a wait after it would add up to more than a day."""
+    rows = make_rows(pool, day_limit=100)
+    stretched = rows.add("f", waited=MINUTE)  # due after 16 hours instead of one
+    rows.add("p", tier="pro", waited=-MINUTE, estimate=1)
+    rows.limiter.observe(DAY_KEY, Observation(used=90, capacity=100))
+    ran = "UPDATE sync_jobs SET started_at = %s - %s * interval '1 hour' WHERE id = %s"
+    rows.ask(ran, NOW, 16, stretched)
+    assert rows.claim() is None
+    rows.ask(ran, NOW, 17, stretched)
+    assert rows.claim()[0].id == stretched
 
 
 def test_a_page_that_no_table_holds_is_the_pages_fault_and_not_the_stores(rows: Rows) -> None:

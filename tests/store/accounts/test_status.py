@@ -1,5 +1,6 @@
 """The account lane as the screens show it: in the order in which jobs run, each with its reason."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -16,9 +17,9 @@ from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.job_list import JobView, find, is_job_name, of_seller, read_queue_state
 from headway.store.accounts.job_queue import queue
 from headway.store.accounts.status import (
+    AccountQueries,
     AccountsStatus,
     AccountView,
-    accounts_status,
     read_accounts,
 )
 from headway.store.limits.breakers import Breakers
@@ -52,16 +53,13 @@ def lane(pool: ConnectionPool, clock: VirtualClock) -> Lane:
     return Lane(pool, clock)
 
 
+def queries(lane: Lane) -> AccountQueries:
+    demand = DayDemand(lane.pool, lane.rule)
+    return AccountQueries(lane.pool, lane.rule, lane.days, demand, platforms=PLATFORMS)
+
+
 def look(lane: Lane) -> AccountsStatus:
-    with lane.pool.connection() as connection:
-        return accounts_status(
-            connection,
-            lane.now,
-            platforms=PLATFORMS,
-            rule=lane.rule,
-            days=lane.days,
-            demand=DayDemand(lane.pool, lane.rule),
-        )
+    return queries(lane).status(lane.now)
 
 
 def line_up(lane: Lane, limit: int = 100) -> list[JobView]:
@@ -82,6 +80,43 @@ def explain(lane: Lane, name: str) -> JobView:
         job = find(connection, lane.now, line, name)
     assert job is not None
     return job
+
+
+def test_each_due_job_is_expected_when_a_place_is_free_for_it(lane: Lane) -> None:
+    """One may run at a time: the job in the last place does not run now."""
+    lane.rule = replace(lane.rule, running_max=1)
+    lane.connect()
+    lane.ask("UPDATE sync_jobs SET platform = platform, calls_estimate = 6 WHERE NOT is_backfill")
+    lane.limiter.observe(DAY_KEY, Observation(used=0, capacity=10_000))
+    shown = [job for job in queries(lane).jobs(lane.now, limit=100) if job.place]
+    assert len(shown) > 20
+    untils = [job.until for job in shown if job.until is not None]
+    assert len(untils) == len(shown)
+    assert untils == sorted(untils), "in the order in which they run"
+    assert (untils[0], len(set(untils))) == (lane.now, len(untils))
+    assert untils[-1] - untils[0] >= (len(shown) - 1) * timedelta(seconds=1)
+    last = queries(lane).job(lane.now, shown[-1].id)
+    assert last is not None
+    assert last.until == untils[-1]
+
+
+def test_a_job_without_budget_is_expected_when_the_day_has_room_for_it(lane: Lane) -> None:
+    lane.connect(Tier.FREE)
+    lane.ask("UPDATE sync_jobs SET next_run_at = %s", lane.now + 40 * HOUR)
+    lane.ask(
+        "UPDATE sync_jobs SET next_run_at = %s WHERE platform = 'etsy' AND kind = 'orders'"
+        " AND NOT is_backfill",
+        lane.now,
+    )
+    lane.limiter.observe(DAY_KEY, Observation(used=100, capacity=100))
+    job = queries(lane).job(lane.now, "fern/etsy/orders")
+    assert job is not None
+    assert job.state is JobState.BUDGET
+    assert job.until is not None
+    lane.clock.sleep((job.until - lane.now).total_seconds() - 1)
+    assert lane.jobs.claim(now=lane.now, owner="test") is None
+    lane.clock.sleep(1)
+    assert lane.claim()[0].id == job.id
 
 
 def test_without_an_account_there_is_nothing_to_show(lane: Lane) -> None:

@@ -6,6 +6,8 @@ the rest of the claim.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 from headway.core.accounts.jobs import (
     CALLS_MIN,
@@ -15,11 +17,13 @@ from headway.core.accounts.jobs import (
     JobType,
     PlatformName,
     Tier,
+    calls_beyond_share,
     reservation,
     score,
+    waits_since,
 )
 from headway.core.catalog.listings import SellerId
-from headway.core.limits.daily_shares import DayShare, share_of
+from headway.core.limits.daily_shares import DayPlan, DayShare, share_of
 
 ClosedShare = tuple[PlatformName, DayShare]
 
@@ -83,6 +87,30 @@ def costs(job: JobCandidate, limit: float, rule: JobRule) -> list[float]:
     """Return the reservations to try, largest first: what the run needs, else the minimum."""
     needed = reservation(job.calls_estimate, run_calls=job.run_calls, job_type=job.type, rule=rule)
     return sorted({min(needed, limit), min(CALLS_MIN, limit)}, reverse=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftToOthers:
+    """What a job leaves of its platform's day; alone if that is because of its own use."""
+
+    calls: float
+    is_alone: bool
+
+
+def left_to_others(
+    job: JobCandidate,
+    plan: DayPlan,
+    used: Mapping[DayShare, float],
+    rule: JobRule,
+    now: datetime,
+) -> LeftToOthers:
+    """Return what a due job leaves to others; one that used more than its share leaves more."""
+    share, waited = share_of(job.tier, job.type), now - waits_since(job, rule)
+    beyond = calls_beyond_share(job, rule, now, stretch=plan.stretch(share))
+    if beyond:
+        calls = plan.leave_beyond(share, used, beyond=beyond, waited=waited)
+        return LeftToOthers(calls=calls, is_alone=True)
+    return LeftToOthers(calls=plan.leave(share, used, waited), is_alone=False)
 
 
 def type_after(job_type: JobType, status: JobStatus) -> JobType:

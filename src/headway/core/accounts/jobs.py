@@ -154,6 +154,8 @@ CALLS_MAX = 100
 # How fast the estimate of a run's calls follows what runs need.
 LEARNING = 0.3
 DAY = timedelta(days=1)
+# How much longer than promised an interval becomes at most; jobs then leave nothing to others.
+STRETCH_MAX = DAY * 2 / 3
 # How much of a day a job may use, as a multiple of what its runs need.
 SHARE_SLACK = 1.5
 THROTTLE_MAX = timedelta(minutes=15)
@@ -165,7 +167,8 @@ REVIVE_EVERY = timedelta(hours=6)
 class JobCandidate:
     """A job at the front of the queue, not yet claimed.
 
-    `is_over_quota` when its seller has used up the month's orders.
+    `is_over_quota` when its seller has used up the month's orders. `started_at` is the start of
+    its last run, None if it never ran.
     """
 
     id: str
@@ -182,6 +185,7 @@ class JobCandidate:
     kind: DataKind = DataKind.ORDERS
     day_calls: float = 0.0
     day_calls_at: datetime | None = None
+    started_at: datetime | None = None
 
 
 class DayUse(Protocol):
@@ -289,9 +293,22 @@ def interval(tier: Tier, kind: DataKind, rule: JobRule) -> timedelta:
 
 
 def stretched(tier: Tier, kind: DataKind, rule: JobRule, stretch: float) -> timedelta:
-    """Return the interval where a platform's day is too short for all: a day at most."""
+    """Return the interval where a platform's day is too short for all.
+
+    It is never so much longer that no time is left to find room in the day.
+    """
     span = interval(tier, kind, rule)
-    return max(span, min(span * stretch, DAY))
+    return max(span, min(span * stretch, span + STRETCH_MAX, DAY))
+
+
+def waits_since(job: JobCandidate, rule: JobRule) -> datetime:
+    """Return since when a due job waits: for news from its interval on, however stretched.
+
+    History has no interval, and waits since it last yielded.
+    """
+    if job.type is JobType.BACKFILL or job.started_at is None:
+        return job.due_at
+    return min(job.due_at, job.started_at + interval(job.tier, job.kind, rule))
 
 
 def calls_beyond_share(job: DayUse, rule: JobRule, now: datetime, *, stretch: float) -> float:

@@ -38,9 +38,9 @@ class DayShare(StrEnum):
     HISTORY = "history"
 
 
-# Whatever the demand of others, a job stops leaving quota to them after this wait, so that none
-# waits for a whole day.
-PATIENCE = {DayShare.PAID: DAY / 2, DayShare.FREE: DAY / 2, DayShare.HISTORY: DAY * 3 / 4}
+# Whatever the demand of others, a job stops leaving quota to them after this wait beyond its
+# interval. What is left of a day is enough to find room in, so that none waits for a whole day.
+PATIENCE = {DayShare.PAID: DAY / 2, DayShare.FREE: DAY * 2 / 3, DayShare.HISTORY: DAY * 3 / 4}
 
 
 def share_of(tier: Tier, job_type: JobType) -> DayShare:

@@ -22,6 +22,7 @@ from headway.core.accounts.claims import (
     costs,
     depth,
     is_closed,
+    left_to_others,
     open_classes,
     over_quota,
 )
@@ -34,7 +35,6 @@ from headway.core.accounts.jobs import (
     JobType,
     PlatformName,
     Tier,
-    calls_beyond_share,
     in_order,
     next_month,
 )
@@ -46,7 +46,7 @@ from headway.core.accounts.webhooks import (
     run_spacing,
 )
 from headway.core.catalog.listings import SellerId
-from headway.core.limits.daily_shares import DayPlan, DayShare, share_of
+from headway.core.limits.daily_shares import DayPlan, DayShare
 from headway.core.limits.transitions import Permit, Rejected
 from headway.store.limits.day_demand import used_by_share
 from headway.store.limits.limiter import PostgresLimiter
@@ -221,19 +221,13 @@ class JobClaim:
             limit = limiter.limit_of(key)
             self.plans[key] = DayPlan(limit=limit, demand=self.demand[job.platform])
             self.used[key] = used_by_share(self.connection, key, self.now)
-        plan, share, waited = self.plans[key], share_of(job.tier, job.type), self.now - job.due_at
-        stretch = plan.stretch(share)
-        beyond = calls_beyond_share(job, self.rule, self.now, stretch=stretch)
-        leave = (
-            plan.leave_beyond(share, self.used[key], beyond=beyond, waited=waited)
-            if beyond
-            else plan.leave(share, self.used[key], waited)
-        )
+        plan = self.plans[key]
+        left = left_to_others(job, plan, self.used[key], self.rule, self.now)
         for cost in costs(job, plan.limit, self.rule):
             permit = limiter.reserve(
                 [key],
                 cost=cost,
-                leave=leave,
+                leave=left.calls,
                 owner=self.owner,
                 max_wait_s=0,
                 lease_s=self.rule.lease.total_seconds(),
@@ -243,7 +237,7 @@ class JobClaim:
             )
             if not isinstance(permit, Rejected):
                 return permit
-        if beyond:  # the others of its share may well have room
+        if left.is_alone:  # the others of its share may well have room
             self.busy.add(job.account_id)
         else:
             self.closed |= closed_by(job)

@@ -4,7 +4,7 @@ Only so many accounts are counted as are shown, and each count has a bound. Noth
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from psycopg import Connection
@@ -27,6 +27,7 @@ from headway.store.accounts.job_list import (
     of_status,
     read_queue_state,
 )
+from headway.store.accounts.job_outlook import JobForecasts
 from headway.store.accounts.job_queue import queue, up_to
 from headway.store.limits.day_demand import DayDemand
 from headway.store.limits.quotas import Budget, read_budgets
@@ -217,15 +218,12 @@ def accounts_status(
     now: datetime,
     *,
     rule: JobRule,
-    platforms: Collection[PlatformName],
-    days: Mapping[PlatformName, Resource],
-    demand: DayDemand,
+    state: JobQueueState,
+    budgets: tuple[Budget, ...],
 ) -> AccountsStatus:
-    """Read the status of all accounts; `platforms` can be read, `days` are their daily quotas."""
-    budgets = read_budgets(connection, now, days, demand)
-    state = read_queue_state(connection, now, rule=rule, platforms=platforms, budgets=budgets)
+    """Read the status of all accounts."""
     accounts = read_accounts(connection, limit=ACCOUNTS_SHOWN)
-    due_count, dead_count = counts(connection, now, platforms)
+    due_count, dead_count = counts(connection, now, state.platforms)
     return AccountsStatus(
         accounts=accounts,
         accounts_count=count_accounts(connection),
@@ -249,13 +247,9 @@ def seller_status(
     user_id: SellerId,
     *,
     rule: JobRule,
-    platforms: Collection[PlatformName],
-    days: Mapping[PlatformName, Resource],
-    demand: DayDemand,
+    state: JobQueueState,
 ) -> AccountsStatus:
     """Read the status of one seller's accounts; sellers do not see the platforms' days."""
-    budgets = read_budgets(connection, now, days, demand)
-    state = read_queue_state(connection, now, rule=rule, platforms=platforms, budgets=budgets)
     jobs = of_seller(connection, now, state, user_id)
     waiting = [job for job in jobs if job.due_at and job.status is not JobStatus.RUNNING]
     dead = [job for job in jobs if job.status is JobStatus.DEAD]
@@ -364,38 +358,39 @@ class AccountQueries:
         demand: DayDemand,
         *,
         platforms: Collection[PlatformName],
+        forecasts: JobForecasts | None = None,
     ) -> None:
         self._demand = demand
         self._pool = pool
         self._rule = rule
         self._days = days
         self._platforms = platforms
+        self._forecasts = forecasts or JobForecasts(pool, rule, days, demand)
 
     def over(self, pool: Pool) -> "AccountQueries":
         """Return the same queries over another pool, such as one with tenant isolation."""
-        return AccountQueries(pool, self._rule, self._days, self._demand, platforms=self._platforms)
+        return AccountQueries(
+            pool,
+            self._rule,
+            self._days,
+            self._demand,
+            platforms=self._platforms,
+            forecasts=self._forecasts,
+        )
 
     def status(self, now: datetime, *, user_id: SellerId | None = None) -> AccountsStatus:
         """Return everything the first page shows, of all sellers or of one."""
         with guarded(), self._pool.connection() as connection:
+            budgets = read_budgets(connection, now, self._days, self._demand)
+            state = self._queue_state(connection, now, budgets)
             if user_id is None:
-                return accounts_status(
-                    connection,
-                    now,
-                    rule=self._rule,
-                    platforms=self._platforms,
-                    days=self._days,
-                    demand=self._demand,
+                status = accounts_status(
+                    connection, now, rule=self._rule, state=state, budgets=budgets
                 )
-            return seller_status(
-                connection,
-                now,
-                user_id,
-                rule=self._rule,
-                platforms=self._platforms,
-                days=self._days,
-                demand=self._demand,
-            )
+            else:
+                status = seller_status(connection, now, user_id, rule=self._rule, state=state)
+        jobs = self._forecasts.refine_all(status.queue, state, now)
+        return replace(status, queue=tuple(jobs))
 
     def accounts(
         self,
@@ -432,12 +427,15 @@ class AccountQueries:
             state = self._queue_state(connection, now)
             if user_id is not None:
                 views = of_seller(connection, now, state, user_id, platform=platform)
-                return [job for job in _rest(views, after) if status in {None, job.status}][:limit]
-            if status is not None:
-                return of_status(
+                rest = _rest(views, after)
+                views = [job for job in rest if status in {None, job.status}][:limit]
+            elif status is not None:
+                views = of_status(
                     connection, now, state, status, platform=platform, limit=limit, after=after
                 )
-            return queue(connection, now, state, platform=platform, limit=limit, after=after)
+            else:
+                views = queue(connection, now, state, platform=platform, limit=limit, after=after)
+        return self._forecasts.refine_all(views, state, now)
 
     def places(self, now: datetime, jobs: Sequence[JobView]) -> list[int]:
         """Return the place of each job in the whole queue, up to a bound."""
@@ -456,12 +454,16 @@ class AccountQueries:
             values = {"id": account_id, "user_id": user_id}
             if connection.execute(ACCOUNT_EXISTS, values).fetchone() is None:
                 return None
-            return of_account(connection, now, self._queue_state(connection, now), account_id)
+            state = self._queue_state(connection, now)
+            views = of_account(connection, now, state, account_id)
+        return self._forecasts.refine_all(views, state, now)
 
     def job(self, now: datetime, name: str) -> JobView | None:
         """Return a job by its id or as `seller/platform/kind`; None if there is none."""
         with guarded(), self._pool.connection() as connection:
-            return find(connection, now, self._queue_state(connection, now), name)
+            state = self._queue_state(connection, now)
+            view = find(connection, now, state, name)
+        return None if view is None else self._forecasts.refine(view, state, now)
 
     def budgets(self, now: datetime) -> tuple[Budget, ...]:
         """Return the day of each platform that has a quota."""
@@ -474,8 +476,11 @@ class AccountQueries:
             row = connection.execute(TOP_ACCOUNT, {"platform": platform, "now": now}).fetchone()
         return ("", 0.0) if row is None else (row[0], row[1])
 
-    def _queue_state(self, connection: Connection, now: datetime) -> JobQueueState:
-        budgets = read_budgets(connection, now, self._days, self._demand)
+    def _queue_state(
+        self, connection: Connection, now: datetime, budgets: Collection[Budget] | None = None
+    ) -> JobQueueState:
+        if budgets is None:
+            budgets = read_budgets(connection, now, self._days, self._demand)
         return read_queue_state(
             connection, now, rule=self._rule, platforms=self._platforms, budgets=budgets
         )

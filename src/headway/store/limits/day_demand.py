@@ -3,11 +3,12 @@
 import threading
 from collections.abc import Mapping
 from contextlib import nullcontext
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from psycopg import Connection
 
+from headway.core.accounts.job_outlook import HourCalls
 from headway.core.accounts.jobs import (
     CALLS_MIN,
     DAY,
@@ -31,10 +32,10 @@ WHERE platform = %(platform)s AND status NOT IN ('dead', 'cancelled', 'plan_limi
 GROUP BY tier, kind, is_backfill
 """
 USED = f"""
-SELECT CASE WHEN is_backfill THEN '{DayShare.HISTORY}'
+SELECT hour, CASE WHEN is_backfill THEN '{DayShare.HISTORY}'
   WHEN tier = '{Tier.FREE}' THEN '{DayShare.FREE}'
   ELSE '{DayShare.PAID}' END AS share, sum(used)
-FROM rate_budgets WHERE limit_key = %(limit_key)s AND hour > %(since)s GROUP BY share
+FROM rate_budgets WHERE limit_key = %(limit_key)s AND hour > %(since)s GROUP BY hour, share
 """
 
 
@@ -78,5 +79,16 @@ class DayDemand:
 
 def used_by_share(connection: Connection[Any], key: str, now: datetime) -> Mapping[DayShare, float]:
     """Return what each share has used of a day in the last 24 hours."""
+    used = dict.fromkeys(DayShare, 0.0)
+    for hour in used_by_hour(connection, key, now):
+        used[hour.share] += hour.calls
+    return used
+
+
+def used_by_hour(connection: Connection[Any], key: str, now: datetime) -> list[HourCalls]:
+    """Return what each share has used of a day in the last 24 hours, by hour."""
     values = {"limit_key": key, "since": now - DAY}
-    return {DayShare(share): used for share, used in connection.execute(USED, values)}
+    return [
+        HourCalls(hour=hour.astimezone(UTC), share=DayShare(share), calls=used)
+        for hour, share, used in connection.execute(USED, values).fetchall()
+    ]

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from psycopg import Connection
 from pydantic import computed_field
 
+from headway.core.accounts.job_outlook import DayOutlook
 from headway.core.accounts.jobs import CALLS_MIN, PlatformName
 from headway.core.limits.daily_shares import DayPlan, DayShare
 from headway.core.limits.forecast import (
@@ -23,7 +24,7 @@ from headway.core.limits.forecast import (
 from headway.core.limits.rules import Quota, QuotaUse, Resource
 from headway.core.limits.state import LimitState, at_us, instant, load
 from headway.core.limits.transitions import enter
-from headway.store.limits.day_demand import DayDemand, used_by_share
+from headway.store.limits.day_demand import DayDemand, used_by_hour, used_by_share
 
 # A stretch below this is not shown.
 STRETCHED = 1.05
@@ -133,6 +134,42 @@ def read_budgets(
     )
 
 
+def read_day_outlooks(
+    connection: Connection,
+    now: datetime,
+    days: Mapping[PlatformName, Resource],
+    demand: DayDemand,
+) -> dict[PlatformName, DayOutlook]:
+    """Read each platform's day as a forecast of its jobs needs it."""
+    values = {"keys": [day.key for day in days.values()]}
+    states = {key: load(state) for key, state in connection.execute(STATES, values).fetchall()}
+    outlooks = {}
+    for platform, day in days.items():
+        quota, meter, reserved = _meter(day, states.get(day.key), now)
+        plan = DayPlan(
+            limit=float(quota.room(meter)), demand=demand.calls_per_day(platform, now, connection)
+        )
+        bucket, stay = _bucket(quota)
+        outlooks[platform] = DayOutlook(
+            plan=plan,
+            uses=[(use.leaves_at, use.amount) for use in _uses(quota, meter)],
+            hours=used_by_hour(connection, day.key, now),
+            reserved=reserved,
+            bucket=bucket,
+            stay=stay,
+        )
+    return outlooks
+
+
+def _meter(
+    day: Resource, stored: LimitState | None, now: datetime
+) -> tuple[Quota, QuotaUse, float]:
+    """Return a day's quota, its use, and what running jobs have reserved."""
+    states = enter({day.key: day}, {day.key: stored or LimitState()}, now_us=at_us(now)).states
+    state = states[day.key]
+    return day.quotas[0], state.quotas[0], float(sum(call.reserved for call in state.calls))
+
+
 def _budget(
     platform: PlatformName,
     day: Resource,
@@ -184,13 +221,19 @@ def _budget(
 
 def _uses(quota: Quota, meter: QuotaUse) -> list[Use]:
     """Return what is in the window, and when each entry leaves it."""
-    bucket = timedelta(seconds=quota.bucket_s if quota.is_rolling else quota.span_s)
-    stay = timedelta(seconds=quota.span_s if quota.is_rolling else 0)
+    bucket, stay = _bucket(quota)
     epoch = instant(0)
     return [
         Use(leaves_at=epoch + (number + 1) * bucket + stay, amount=amount)
         for number, amount in meter.used
     ]
+
+
+def _bucket(quota: Quota) -> tuple[timedelta, timedelta]:
+    """Return the span of a time bucket, and for how long use counts after its end."""
+    if quota.is_rolling:
+        return timedelta(seconds=quota.bucket_s), timedelta(seconds=quota.span_s)
+    return timedelta(seconds=quota.span_s), timedelta(0)
 
 
 def _past(by_hour: Mapping[datetime, HourUse], now: datetime, used: float) -> tuple[Point, ...]:

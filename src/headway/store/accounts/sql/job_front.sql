@@ -7,7 +7,7 @@ SELECT job.id::text, job.account_id::text, job.user_id, job.platform, job.score,
   job.job_type, job.next_run_at, job.calls_estimate, job.run_calls,
   (profile.orders_month = %(month)s AND profile.orders_count >=
     (%(quotas)s::jsonb ->> profile.tier)::integer) IS TRUE,
-  job.kind, job.day_calls, job.day_calls_at
+  job.kind, job.day_calls, job.day_calls_at, job.started_at
 FROM unnest(%(platforms)s::text[], %(scores)s::smallint[]) AS class (platform, score)
 CROSS JOIN LATERAL (
   SELECT * FROM sync_jobs AS queued
