@@ -20,10 +20,10 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from tests.conftest import HTTP_TIMEOUT_S
+from tests.web.document import DOCUMENT
 from typer.main import get_group
 
 from headway.cli import build
-from headway.cli.api import describe
 from headway.config import Settings, load
 from headway.runners.celery_runner import STOP_S
 
@@ -302,7 +302,7 @@ def test_the_probes_on_the_page_are_yaml_and_use_existing_paths() -> None:
     page = (ROOT / "docs/how-to/deploy.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     api, worker = yaml.safe_load_all(block)
-    paths = set(describe()["paths"])
+    paths = set(DOCUMENT["paths"])
     assert {probe["httpGet"]["path"] for probe in api.values()} == {"/healthz", "/readyz"} <= paths
     assert_is_a_command(worker["livenessProbe"]["exec"]["command"][1:])
     assert worker["terminationGracePeriodSeconds"] >= longest_step_s()

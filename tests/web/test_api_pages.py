@@ -7,12 +7,11 @@ import pytest
 from fastapi import FastAPI
 from psycopg_pool import ConnectionPool
 from tests.web.api_requests import ApiClient
+from tests.web.document import DOCUMENT
 from tests.web.keys import auth_headers
 
-from headway.cli.api import describe
 from headway.core.access import Role
 
-DOCUMENT = describe()
 TAGS = [tag["name"] for tag in DOCUMENT["tags"]]
 OPERATIONS = [
     (operation["tags"][0], f"{method.upper()} {path}", operation)

@@ -18,9 +18,9 @@ from schemathesis.specs.openapi.checks import (
 from tests.conftest import START, fresh_database
 from tests.operations.sample import ACME, SampleDeployment, create_sample
 from tests.web.api_requests import ApiClient
+from tests.web.document import DOCUMENT
 from tests.web.keys import auth_headers
 
-from headway.cli.api import describe
 from headway.clock import fresh_id
 from headway.core.access import Role
 from headway.core.pauses import Pause, PauseKind
@@ -55,7 +55,6 @@ def site(sample: SampleDeployment) -> FastAPI:
     return create(sample.app, refresh_s=0)
 
 
-DOCUMENT = describe()
 API = schemathesis.openapi.from_dict(DOCUMENT).include(path_regex="^/(api|healthz|readyz|metrics)")
 OPERATIONS = [operation.ok() for operation in API.get_all_operations()]
 every_operation = pytest.mark.parametrize(

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.web.document import DOCUMENT
 from tests.web.openapi_changes import breaking_changes
-
-from headway.cli.api import describe
 
 ROOT = Path(__file__).parents[2]
 NAME = "docs/reference/openapi.json"
-DOCUMENT = describe()
 Change = Callable[[dict[str, Any]], object]
 
 

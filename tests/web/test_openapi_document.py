@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 from jsonschema_rs import is_valid
+from tests.web.document import DOCUMENT
 
-from headway.cli.api import describe
-
-DOCUMENT = describe()
 COMPONENTS = {"components": DOCUMENT["components"]}
 SCHEMAS: dict[str, dict[str, Any]] = DOCUMENT["components"]["schemas"]
 OPERATIONS = {
