@@ -44,7 +44,8 @@ def include(site: FastAPI, app: App) -> None:
     site.state.background = BackgroundRuns(Runs(app.pool))
     site.add_middleware(health.Counted, app=app)
     site.include_router(health.router(app))
-    site.include_router(router())
+    # Not `include_router`, which would build every route again for each site.
+    site.router.routes.extend(router().routes)
     site.add_exception_handler(HTTPException, _unknown)
 
     def openapi() -> dict[str, Any]:
