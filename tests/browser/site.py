@@ -26,8 +26,7 @@ from headway.core.access import AccessGrant, Role
 from headway.core.catalog.listings import SellerId, Sku
 from headway.engine.rules import TICK_EVERY
 from headway.operations.callers import operator
-from headway.operations.changes import Decision
-from headway.operations.listings import trigger
+from headway.operations.listings import TriggerBody, trigger
 from headway.runners.embedded import EmbeddedRunner, run_steps
 from headway.store.access.keys import ApiKeys
 from headway.web.server import SiteServer, address, listen
@@ -235,7 +234,7 @@ def _live_past(settings: Settings, clock: VirtualClock, pool: ConnectionPool, wo
     app.adopt()
     world.floor.set_up(app)
     caller = operator(app, "past")
-    trigger(caller, Decision(skus=list(map(Sku, world.catalog.parts))))
+    trigger(caller, TriggerBody(skus=list(map(Sku, world.catalog.parts))))
     for number, seller in enumerate((ACME, NORTHWIND), start=1):
         shop = f"10{number}"
         connect_account(pool, seller, shop, platform=ETSY, now=clock.now())
@@ -251,7 +250,7 @@ def _live_past(settings: Settings, clock: VirtualClock, pool: ConnectionPool, wo
     clock.run(PRICES_MOVE_AT.total_seconds())
     world.catalog.move(HELD, "2.5")
     world.catalog.move(DOUBTED, "3")
-    trigger(caller, Decision(skus=[Sku(HELD), Sku(DOUBTED)]))
+    trigger(caller, TriggerBody(skus=[Sku(HELD), Sku(DOUBTED)]))
     clock.run(PAST.total_seconds())
     _park(pool, Sku(PARKED))
 

@@ -15,8 +15,7 @@ from headway.core.pauses import PauseKind
 from headway.core.timetable.policies import by_name
 from headway.errors import ForbiddenError, InvalidError, NotFoundError
 from headway.operations.callers import operator, seller_or_operator
-from headway.operations.changes import Decision
-from headway.operations.listings import trigger
+from headway.operations.listings import TriggerBody, trigger
 from headway.operations.pauses import PauseBody, ResumeBody, pause, pauses, resume
 from headway.store.catalog.listings import Listings
 
@@ -92,9 +91,9 @@ def test_a_seller_can_pause_only_its_own_parts(pool: ConnectionPool, tmp_path: P
     with pytest.raises(NotFoundError, match="no listing has the part number C"):
         pause(own, PauseBody(kind=PauseKind.LISTING, skus=[Sku("C")]))
     with pytest.raises(NotFoundError):
-        trigger(own, Decision(skus=[Sku("C")]))
+        trigger(own, TriggerBody(skus=[Sku("C")]))
     with pytest.raises(ForbiddenError, match="belongs to zenith"):
-        trigger(own, Decision(skus=[Sku("C")], seller=SellerId("acme")))
+        trigger(own, TriggerBody(skus=[Sku("C")], seller=SellerId("acme")))
     (paused,) = pause(own, PauseBody(kind=PauseKind.SELLER)).pauses
     assert (paused.seller, paused.actor) == ("zenith", "Zoe")
     (paused,) = pause(own, PauseBody(kind=PauseKind.LISTING, skus=[Sku("B")])).pauses

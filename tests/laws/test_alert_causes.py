@@ -65,8 +65,8 @@ def end_faults(scenario: Scenario) -> None:
 
 def reject(scenario: Scenario) -> None:
     end_faults(scenario)
-    skus = [change.sku for change in changes.held(ops(scenario), limit=10).items]
-    changes.reject(ops(scenario), changes.Decision(skus=skus))
+    shown = {change.sku: change.version for change in changes.held(ops(scenario), limit=10).items}
+    changes.reject(ops(scenario), changes.Decision(skus=list(shown), versions=shown))
 
 
 def revive(scenario: Scenario) -> None:

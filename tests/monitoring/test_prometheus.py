@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool
 from tests.lab.demo.test_command import QUICK, started
 from tests.monitoring.prometheus import Programs
 from tests.monitoring.prometheus_server import PrometheusServer
-from tests.operations.sample import ACME, BEST, BEST_ONLY, HELD, SampleDeployment, create_sample
+from tests.operations.sample import SampleDeployment, create_sample
 
 from headway.core.access import AccessGrant, Role
 from headway.core.monitoring.rules import RULES
@@ -56,8 +56,10 @@ def test_an_alert_fires_while_changes_are_held_and_the_exported_rules_are_loaded
         programs, tmp_path, target=target_address, rule=HELD_RULE, key=key
     ) as prometheus:
         assert next_alert(prometheus.notifications) == ("firing", "ChangesHeld")
-        for sku, seller in ((HELD, ACME), (BEST_ONLY, BEST)):
-            changes.reject(sample.operator, changes.Decision(skus=[sku], seller=seller))
+        for held in changes.held(sample.operator, limit=10).items:
+            versions = {held.sku: held.version}
+            body = changes.Decision(skus=[held.sku], seller=held.seller, versions=versions)
+            changes.reject(sample.operator, body)
         assert next_alert(prometheus.notifications) == ("resolved", "ChangesHeld")
         exported = prometheus.rules()["headway"]
     assert exported.keys() == {alert_name(rule.name) for rule in RULES}

@@ -19,8 +19,7 @@ from headway.clock import SystemClock
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import Priority, SellerId, Sku
 from headway.operations.callers import OperatorCaller, operator
-from headway.operations.changes import Decision
-from headway.operations.listings import trigger
+from headway.operations.listings import TriggerBody, trigger
 from headway.providers.shopify.storefront import shop_limit_key
 from headway.providers.token_store import token_key
 from headway.providers.tokens import store_tokens
@@ -110,7 +109,7 @@ class Deployment:
 
     def trigger(self, seller: str, skus: Sequence[str]) -> list[str]:
         """Trigger parts; return those that will be read and are not in a call now."""
-        body = Decision(skus=[Sku(sku) for sku in skus], seller=SellerId(seller))
+        body = TriggerBody(skus=[Sku(sku) for sku in skus], seller=SellerId(seller))
         results = trigger(self.operator, body).listings
         return [result.sku for result in results if re.search("(next|first) call", result.message)]
 

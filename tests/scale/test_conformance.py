@@ -7,8 +7,7 @@ from tests.scale.deployment import Deployment
 
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.pauses import PauseKind
-from headway.operations.changes import Decision
-from headway.operations.listings import trigger
+from headway.operations.listings import TriggerBody, trigger
 from headway.operations.pauses import PauseBody, ResumeBody, pause, resume
 
 PARTS = tuple(f"P{number}" for number in range(12))
@@ -48,7 +47,7 @@ def test_a_triggered_part_joins_the_next_call_and_a_paused_one_does_not(
     deployment.catalog.stock("P0", "20")
     deployment.catalog.stock("P1", "20")
     acme, both = SellerId("acme"), [Sku("P0"), Sku("P1")]
-    trigger(deployment.operator, Decision(skus=both, seller=acme))
+    trigger(deployment.operator, TriggerBody(skus=both, seller=acme))
     first = {"kind": PauseKind.LISTING, "skus": both[:1], "seller": acme}
     pause(deployment.operator, PauseBody(**first))
     runner.until(lambda: shows(deployment, NEW, "P1"))

@@ -94,6 +94,9 @@ def test_held_changes_are_listed_and_decided_with_actor_and_reason(
     skus = {first["items"][0]["sku"], second["items"][0]["sku"]}
     assert (skus, second["next_cursor"]) == ({HELD, BEST_ONLY}, None)
     body = {"skus": [HELD], "reason": "yearly price list"}
+    detail = refused(operator.post("/api/sync/approve", json=body), 422)
+    assert detail.startswith("versions: send the version of the change of ")
+    body["versions"] = {one["sku"]: one["version"] for one in first["items"] + second["items"]}
     assert ok(operator.post("/api/sync/approve", json=body))["done"] == 1
     (event,) = sample.execute(
         "SELECT actor, error_message FROM sync_audit_log WHERE event_type = 'change_approved'"

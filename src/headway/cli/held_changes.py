@@ -118,9 +118,9 @@ def approve(
 ) -> None:
     """Let held changes reach the shop.
 
-    In a terminal, the command shows the changes and asks first; one that differs by then is not
-    approved. With --all, which needs a reason, the guard against mass changes also lets the rest
-    of these sellers' changes pass for 24 hours.
+    In a terminal, the command shows the changes and asks first; elsewhere it decides what it finds.
+    One that differs by then is not approved. With --all, which needs a reason, the guard against
+    mass changes also lets the rest of these sellers' changes pass for 24 hours.
     """
     from headway.operations import changes
 
@@ -131,13 +131,15 @@ def approve(
         skus=_skus(skus), all=all_, seller=seller_id(seller), reason=reason, dry_run=dry_run
     )
     with open_client(server) as client:
-        if _is_asked(yes=yes or dry_run, as_json=as_json):
-            body = _ask_about(client.call(changes.approve, _trial(body)), body, "Approve")
-        rulings = client.call(changes.approve, body).listings
+        rulings = client.call(changes.approve, _trial(body))
+        if not dry_run:
+            is_asked = _is_asked(yes=yes, as_json=as_json)
+            body = _as_shown(rulings, body, asks="Approve" if is_asked else None)
+            rulings = client.call(changes.approve, body)
         if all_:
-            _report_all(rulings, as_json=as_json)
+            _report_all(rulings.listings, as_json=as_json)
         else:
-            _report(rulings, as_json=as_json, is_trial=dry_run)
+            _report(rulings.listings, as_json=as_json, is_trial=dry_run)
 
 
 def reject(
@@ -152,8 +154,8 @@ def reject(
 ) -> None:
     """Keep the shop's price; the same quote is not held again.
 
-    In a terminal, the command shows the changes and asks first; one that differs by then is not
-    rejected.
+    In a terminal, the command shows the changes and asks first; elsewhere it decides what it finds.
+    One that differs by then is not rejected.
     """
     from headway.operations import changes
 
@@ -161,9 +163,12 @@ def reject(
         skus=_skus(skus) or [], seller=seller_id(seller), reason=reason, dry_run=dry_run
     )
     with open_client(server) as client:
-        if _is_asked(yes=yes or dry_run, as_json=as_json):
-            body = _ask_about(client.call(changes.reject, _trial(body)), body, "Reject")
-        _report(client.call(changes.reject, body).listings, as_json=as_json, is_trial=dry_run)
+        rulings = client.call(changes.reject, _trial(body))
+        if not dry_run:
+            is_asked = _is_asked(yes=yes, as_json=as_json)
+            body = _as_shown(rulings, body, asks="Reject" if is_asked else None)
+            rulings = client.call(changes.reject, body)
+        _report(rulings.listings, as_json=as_json, is_trial=dry_run)
 
 
 def rollback(
@@ -204,18 +209,15 @@ def rollback(
             reason=reason,
             dry_run=dry_run,
         )
-        if from_ is None and not _is_asked(yes=yes or dry_run, as_json=as_json):
-            result = client.call(changes.rollback, body)
-            _report(result.listings, as_json=as_json, is_trial=dry_run)
-            return
         trial = client.call(changes.rollback, _trial(body))
         if dry_run or not trial.done:
-            _report(trial.listings, as_json=as_json, is_trial=from_ is not None)
+            _report(trial.listings, as_json=as_json, is_trial=dry_run or from_ is not None)
             return
-        of = f" of {seller}" if seller else ""
-        if _is_asked(yes=yes, as_json=as_json):
+        of, is_asked = f" of {seller}" if seller else "", _is_asked(yes=yes, as_json=as_json)
+        if is_asked:
             _report(trial.listings, as_json=False, is_trial=True)
-        _confirm(f"Roll back {trial.done:,} prices{of} to {format_time(moment, now)}?", yes)
+        if is_asked or from_ is not None:
+            _confirm(f"Roll back {trial.done:,} prices{of} to {format_time(moment, now)}?", yes)
         result = client.call(changes.rollback, _as_shown(trial, body))
         _report(result.listings, as_json=as_json, is_trial=from_ is not None)
 
@@ -311,16 +313,13 @@ def _trial(body: BodyT) -> BodyT:
     return body.model_copy(update={"dry_run": True})
 
 
-def _ask_about(trial: changes.Rulings, body: BodyT, verb: str) -> BodyT:
-    """Show what would be done, and ask; return the request that does only that."""
-    _report(trial.listings, as_json=False, is_trial=True)
-    if trial.done:
-        typer.confirm(f"{verb} {trial.done:,} of {len(trial.listings):,}?", abort=True, err=True)
-    return _as_shown(trial, body)
-
-
-def _as_shown(trial: changes.Rulings, body: BodyT) -> BodyT:
-    """Return the request that does only what the trial showed."""
+def _as_shown(trial: changes.Rulings, body: BodyT, *, asks: str | None = None) -> BodyT:
+    """Return the request that does only what the trial showed, once a person has agreed."""
+    if asks is not None:
+        _report(trial.listings, as_json=False, is_trial=True)
+        if trial.done:
+            question = f"{asks} {trial.done:,} of {len(trial.listings):,}?"
+            typer.confirm(question, abort=True, err=True)
     if body.skus is None:
         return body.model_copy(update={"version": trial.version})
     versions = {one.sku: one.version for one in trial.listings if one.version}

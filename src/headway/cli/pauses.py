@@ -159,10 +159,10 @@ def trigger(
 
     A part that is triggered already, or in a call, stays as it is, and the output says so.
     """
-    from headway.operations import changes, listings
+    from headway.operations import listings
 
     with open_client(server) as client:
-        body = changes.Decision(
+        body = listings.TriggerBody(
             skus=[Sku(sku) for sku in skus], seller=seller_id(seller), reason=reason
         )
         ruled = client.call(listings.trigger, body)

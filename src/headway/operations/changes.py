@@ -1,8 +1,9 @@
 """Changes that are held for a person, and what the person decides."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Annotated, TypedDict
 
 from pydantic import Field, model_validator
@@ -29,12 +30,13 @@ from headway.operations.inputs import (
 from headway.operations.listing_search import for_each_listing
 from headway.operations.operation import operation
 from headway.operations.pages import cut
-from headway.store.catalog.review import HeldChange, Review
+from headway.store.catalog.review import HeldChange, Review, require_reason
 
 TAG = "changes"
 ERRORS = (404,)
 CHANGED = (*ERRORS, 409)
 VERSION_CHARS_MAX = 64
+NAMED_MAX = 5
 
 Version = Annotated[str, Field(max_length=VERSION_CHARS_MAX, examples=["5f0c1e2ab94d7733"])]
 Versions = Annotated[
@@ -42,15 +44,17 @@ Versions = Annotated[
     Field(
         max_length=SKUS_MAX,
         examples=[{"WF338109=K3": "5f0c1e2ab94d7733"}],
-        description="The version of each part's change as it was shown. A part whose change is"
-        " another one by now is left as it is, and its answer says what it is now.",
+        description="The version of each part's change as it was shown: `version` of the held"
+        " change, or of a dry run of the same request. Needed for each part about which there is"
+        " something to decide. A part whose change is another one by now is left as it is, and its"
+        " answer says what it is now.",
     ),
 ]
 BatchVersion = Annotated[
     Version | None,
     Field(
-        description="`version` of a dry run of the same request. If the result would be another"
-        " one by now, nothing is done (409)."
+        description="`version` of a dry run of the same request; needed with `all` and `since`. If"
+        " the result would be another one by now, nothing is done (409)."
     ),
 ]
 DryRun = Annotated[bool, Field(description="Only answer what would be done.")]
@@ -89,8 +93,11 @@ class DecisionArguments(TypedDict):
     dry_run: bool
 
 
+Rule = Callable[[DecisionArguments], Sequence[Ruling]]
+
+
 class ShownChanges(RequestBody):
-    """Which changes the caller was shown; without it the changes are decided as they are."""
+    """Which changes the caller was shown: what differs from them is not decided."""
 
     versions: Versions = Field(default_factory=dict)
     version: BatchVersion = None
@@ -107,7 +114,14 @@ class ShownChanges(RequestBody):
 class Decision(ShownChanges):
     """Parts, whose they are if several sellers list one, and why."""
 
-    model_config = example({"skus": ["WF338109=K3"], "seller": "acme", "reason": "a typing error"})
+    model_config = example(
+        {
+            "skus": ["WF338109=K3"],
+            "versions": {"WF338109=K3": "5f0c1e2ab94d7733"},
+            "seller": "acme",
+            "reason": "a typing error",
+        }
+    )
     skus: Skus
     """The parts. Example: `["WF338109=K3"]`"""
     seller: SellerText | None = None
@@ -120,7 +134,12 @@ class Approval(ShownChanges):
     """Parts, or everything that can be approved, which needs a reason."""
 
     model_config = example(
-        {"skus": ["WF338109=K3"], "seller": "acme"}, {"all": True, "reason": "yearly price list"}
+        {
+            "skus": ["WF338109=K3"],
+            "versions": {"WF338109=K3": "5f0c1e2ab94d7733"},
+            "seller": "acme",
+        },
+        {"all": True, "reason": "yearly price list", "version": "5f0c1e2ab94d7733"},
     )
     skus: Skus | None = None
     """The parts; leave it out with `all`. Example: `["WF338109=K3"]`"""
@@ -206,12 +225,12 @@ def held(
 )
 def approve(caller: Caller, body: Approval) -> Rulings:
     """Let held changes reach the shop; `all` also lifts the guard against mass changes for 24 h."""
-    review, how = Review(caller.own.pool), _how(caller, body)
+    review = Review(caller.own.pool)
     if body.skus is None:
-        return ruled(review.approve_all(caller.known(body.seller), **how))
-    return ruled(
-        for_each_listing(caller, body.skus, body.seller, lambda *key: review.approve(*key, **how))
-    )
+        require_reason(body.reason, dry_run=body.dry_run)
+        seller = caller.known(body.seller)
+        return _decide(caller, body, lambda how: review.approve_all(seller, **how))
+    return _decide(caller, body, _each(caller, body, review.approve))
 
 
 @operation(
@@ -219,10 +238,7 @@ def approve(caller: Caller, body: Approval) -> Rulings:
 )
 def reject(caller: Caller, body: Decision) -> Rulings:
     """Keep the shop's price; the same quote is not held again."""
-    review, how = Review(caller.own.pool), _how(caller, body)
-    return ruled(
-        for_each_listing(caller, body.skus, body.seller, lambda *key: review.reject(*key, **how))
-    )
+    return _decide(caller, body, _each(caller, body, Review(caller.own.pool).reject))
 
 
 @operation(
@@ -230,18 +246,14 @@ def reject(caller: Caller, body: Decision) -> Rulings:
 )
 def rollback(caller: Caller, body: Rollback) -> Rulings:
     """Give parts the price that the shop showed at another time; stock stays as it is."""
-    review, to, how = Review(caller.own.pool), body.to, _how(caller, body)
-    _require_past(caller.now, *filter(None, (body.since, to)))
+    review, to, since = Review(caller.own.pool), body.to, body.since
+    _require_past(caller.now, *filter(None, (since, to)))
     if body.skus is not None:
-        return ruled(
-            for_each_listing(
-                caller, body.skus, body.seller, lambda *key: review.rollback(*key, to=to, **how)
-            )
-        )
+        return _decide(caller, body, _each(caller, body, partial(review.rollback, to=to)))
     seller = caller.known(body.seller)
     if seller is None:
         raise InvalidError("since needs a seller: a batch is rolled back for one seller")
-    return ruled(review.rollback(seller, since=body.since, to=to, **how))
+    return _decide(caller, body, lambda how: review.rollback(seller, since=since, to=to, **how))
 
 
 @operation(
@@ -268,14 +280,40 @@ def ruled(rulings: Sequence[Ruling]) -> Rulings:
     )
 
 
-def _how(caller: Caller, body: Decision | Approval | Rollback) -> DecisionArguments:
+def _each(
+    caller: Caller, body: Decision | Approval | Rollback, verb: Callable[..., list[Ruling]]
+) -> Rule:
+    """Return the rule that decides about each part of a request, seller by seller."""
+    return lambda how: for_each_listing(
+        caller, body.skus or (), body.seller, lambda *key: verb(*key, **how)
+    )
+
+
+def _decide(caller: Caller, body: Decision | Approval | Rollback, rule: Rule) -> Rulings:
+    """Decide about what the caller was shown; raise InvalidError for what was not shown."""
     by_sku = {Sku(sku): version for sku, version in body.versions.items()}
-    return {
+    how: DecisionArguments = {
         "reason": body.reason,
         "now": caller.now,
         "shown": ShownVersions(by_sku=by_sku, total=body.version),
         "dry_run": body.dry_run,
     }
+    if body.dry_run or body.version is not None:
+        return ruled(rule(how))
+    trial = rule({**how, "dry_run": True})
+    unseen = [one.sku for one in trial if one.is_done and one.sku not in by_sku]
+    if unseen:
+        field, of = "version", "these changes"
+        if body.skus is not None:
+            field, of = "versions", f"the change of {', '.join(unseen[:NAMED_MAX])}"
+        raise InvalidError(
+            f"{field}: send the version of {of} that you were shown; it is `version` in the answer"
+            " to the same request with dry_run, and of a held change in GET /api/sync/held"
+        )
+    # What is there to decide since then was not shown either.
+    nothing_shown = {**dict.fromkeys(body.skus or (), ""), **by_sku}
+    total = total_version(trial) if body.skus is None else None
+    return ruled(rule({**how, "shown": ShownVersions(by_sku=nothing_shown, total=total)}))
 
 
 def _require_past(now: datetime, *instants: datetime) -> None:

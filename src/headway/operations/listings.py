@@ -17,16 +17,18 @@ from headway.core.timetable.policies.policy import PRIORITY_MAX
 from headway.core.timetable.slots import RequestedSlot
 from headway.engine.explain import in_shop, reasons
 from headway.operations.callers import Caller, OperatorCaller
-from headway.operations.changes import Decision, Rulings, ruled
+from headway.operations.changes import Rulings, ruled
 from headway.operations.inputs import (
     PLAIN,
     Cursor,
     Days,
     Limit,
+    ReasonText,
     RequestBody,
     SellerQuery,
     SellerText,
     SkuPath,
+    Skus,
     example,
 )
 from headway.operations.listing_search import for_each_listing, raise_not_listed
@@ -164,6 +166,18 @@ class BackfillBody(RequestBody):
         Annotated[str, Field(max_length=cursors.CHARS_MAX, examples=["WyJhY21lIiwgIldGIl0"])] | None
     ) = None
     """`next_cursor` of the request before; leave it out in the first. Example: `null`"""
+
+
+class TriggerBody(RequestBody):
+    """Parts to read now, whose they are if several sellers list one, and why."""
+
+    model_config = example({"skus": ["WF338109=K3"], "seller": "acme", "reason": "a customer asks"})
+    skus: Skus
+    """The parts. Example: `["WF338109=K3"]`"""
+    seller: SellerText | None = None
+    """Whose parts, if several sellers list them. Example: `acme`"""
+    reason: ReasonText = ""
+    """Why, for the history. Example: `a customer asks`"""
 
 
 class SlotBody(RequestBody):
@@ -337,7 +351,7 @@ def backfill(caller: OperatorCaller, body: BackfillBody) -> BackfillResult:
 @operation(
     "POST", "/api/sync/trigger", need=Need.WRITE, tag=TAG, errors=(404,), name="read_products_now"
 )
-def trigger(caller: Caller, body: Decision) -> Rulings:
+def trigger(caller: Caller, body: TriggerBody) -> Rulings:
     """Read parts in the next call, before all others."""
     now, triggers = caller.now, Triggers(caller.own.pool)
     return ruled(

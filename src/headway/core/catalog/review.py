@@ -54,7 +54,10 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownVersions:
-    """The versions that a person was shown: of each part, or one of all parts together."""
+    """The versions that a person was shown: of each part, or one of all parts together.
+
+    The version of a part of which nothing was shown is empty.
+    """
 
     by_sku: Mapping[Sku, str] = field(default_factory=dict)
     total: str | None = None
@@ -62,7 +65,7 @@ class ShownVersions:
     def check(self, ruling: Ruling) -> Ruling:
         """Return the ruling, or one that leaves a listing whose change is not the one shown."""
         shown = self.by_sku.get(ruling.sku)
-        if shown is None or shown == ruling.version:
+        if shown is None or shown == ruling.version or not (shown or ruling.is_done):
             return ruling
         price = (ruling.new or {}).get("price")
         current = "nothing to decide" if ruling.version is None else "without a price"

@@ -286,10 +286,7 @@ class Review(Queries):
 
         For a day the guard against mass changes lets the rest of these sellers' change pass too.
         """
-        if not reason.strip() and not dry_run:
-            raise InvalidError(
-                "give a reason for approving everything: it is kept with each change"
-            )
+        require_reason(reason, dry_run=dry_run)
         decision = DecisionRule(kind="change_approved", rule=approve, shown=shown, dry_run=dry_run)
         with self._transaction() as connection:
             keys = _lock(connection, connection.execute(HELD_KEYS, {"user_id": user_id}))
@@ -369,6 +366,12 @@ def _lock(connection: Connection, requested: Iterable[Key]) -> list[Key]:
     known = set(connection.execute(LOCK, _columns(keys)).fetchall())
     require_listed([key for key in keys if key not in known])
     return keys
+
+
+def require_reason(reason: str, *, dry_run: bool) -> None:
+    """Raise InvalidError if everything is approved without a reason."""
+    if not reason.strip() and not dry_run:
+        raise InvalidError("give a reason for approving everything: it is kept with each change")
 
 
 def require_listed(unknown: Sequence[Key]) -> None:
