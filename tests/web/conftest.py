@@ -7,7 +7,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from psycopg_pool import ConnectionPool
-from tests.conftest import HTTP_TIMEOUT_S
+from tests.conftest import HTTP_TIMEOUT_S, NO_ROOTS
 from tests.operations.sample import ACME, SampleDeployment, create_sample
 from tests.web.api_requests import ApiClient
 from tests.web.keys import auth_headers
@@ -53,7 +53,9 @@ def open_site(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iter
         proxies = app.settings.trusted_proxies
         server = SiteServer(create(app, real_time=clock), listener, proxies=proxies)
         server.start()
-        client = httpx.Client(base_url=address(listener), timeout=HTTP_TIMEOUT_S, trust_env=False)
+        client = httpx.Client(
+            base_url=address(listener), timeout=HTTP_TIMEOUT_S, trust_env=False, verify=NO_ROOTS
+        )
         started.append((server, client))
         return client
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.conftest import HTTP_TIMEOUT_S, START
+from tests.conftest import HTTP_TIMEOUT_S, NO_ROOTS, START
 from tests.web.api_requests import ApiClient
 from tests.web.login_requests import HOUR, KEYS, ME, OPS, OpenSite, bearer, log_in, refused
 
@@ -360,7 +360,7 @@ def test_a_stream_ends_soon_after_a_revocation_or_a_logout(
     server.start()
     try:
         with httpx.Client(
-            base_url=address(listener), timeout=HTTP_TIMEOUT_S, trust_env=False
+            base_url=address(listener), timeout=HTTP_TIMEOUT_S, trust_env=False, verify=NO_ROOTS
         ) as site:
             token = log_in(site, key)
             with site.stream("GET", "/live") as watched:
@@ -386,7 +386,11 @@ def test_the_number_of_open_streams_is_limited(
     with ExitStack() as open_ones:
         many = open_ones.enter_context(
             httpx.Client(
-                base_url=site.base_url, timeout=HTTP_TIMEOUT_S, trust_env=False, limits=limits
+                base_url=site.base_url,
+                timeout=HTTP_TIMEOUT_S,
+                trust_env=False,
+                limits=limits,
+                verify=NO_ROOTS,
             )
         )
         for _ in range(STREAMS_MAX):

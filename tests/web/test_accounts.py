@@ -11,7 +11,7 @@ import httpx
 import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import TypeAdapter
-from tests.conftest import HTTP_TIMEOUT_S
+from tests.conftest import HTTP_TIMEOUT_S, NO_ROOTS
 from tests.store.accounts.lane import Lane
 from tests.web.keys import auth_headers
 
@@ -48,6 +48,7 @@ def api(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[h
             headers=auth_headers(pool),
             timeout=HTTP_TIMEOUT_S,
             trust_env=False,
+            verify=NO_ROOTS,
         ) as client:
             yield client
     finally:

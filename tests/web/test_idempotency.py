@@ -10,6 +10,7 @@ import httpx
 import pytest
 from fastapi import APIRouter, Depends
 from psycopg_pool import ConnectionPool
+from tests.conftest import NO_ROOTS
 from tests.web.keys import auth_headers
 
 from headway.app import build
@@ -64,6 +65,7 @@ def api(pool: ConnectionPool, action: BlockingAction, tmp_path: Path) -> Iterato
             headers=auth_headers(pool),
             timeout=PATIENCE_S,
             trust_env=False,
+            verify=NO_ROOTS,
         ) as client:
             yield client
     finally:

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
-from tests.conftest import HTTP_TIMEOUT_S
+from tests.conftest import HTTP_TIMEOUT_S, NO_ROOTS
 
 from headway.app import App, build
 from headway.app.accounts import connect_account
@@ -160,7 +160,7 @@ def make(
         app = replace(build(settings, clock, pool), consents=consents)
         serving = SiteServer(create(app), taken)
         serving.start()
-        api = httpx.Client(base_url=here, timeout=HTTP_TIMEOUT_S, trust_env=False)
+        api = httpx.Client(base_url=here, timeout=HTTP_TIMEOUT_S, trust_env=False, verify=NO_ROOTS)
         ends.extend((api.close, serving.stop))
         return World(app, api, clock, etsy, shopify)
 

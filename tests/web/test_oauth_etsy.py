@@ -10,7 +10,7 @@ import httpx
 import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
-from tests.conftest import HTTP_TIMEOUT_S
+from tests.conftest import HTTP_TIMEOUT_S, NO_ROOTS
 
 from headway.app import App, build
 from headway.app.providers import shared_vault
@@ -72,7 +72,7 @@ def link(app: App, seller: str = "acme") -> str:
 
 def connect_in_browser(app: App) -> httpx.Response:
     """Follow the redirects as a browser of a consenting user; return the last page."""
-    with httpx.Client(trust_env=False, timeout=HTTP_TIMEOUT_S) as browser:
+    with httpx.Client(trust_env=False, timeout=HTTP_TIMEOUT_S, verify=NO_ROOTS) as browser:
         url = browser.get(link(app)).headers["location"]
         return browser.get(browser.get(url).headers["location"])
 

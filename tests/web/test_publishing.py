@@ -8,7 +8,7 @@ import httpx
 import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import TypeAdapter
-from tests.conftest import HTTP_TIMEOUT_S
+from tests.conftest import HTTP_TIMEOUT_S, NO_ROOTS
 from tests.web.keys import auth_headers
 
 from headway.app import build
@@ -54,6 +54,7 @@ def api(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[h
             headers=auth_headers(pool),
             timeout=HTTP_TIMEOUT_S,
             trust_env=False,
+            verify=NO_ROOTS,
         ) as client:
             yield client
     finally:

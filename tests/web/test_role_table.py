@@ -19,7 +19,7 @@ import pytest
 from fastapi.routing import iter_route_contexts
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
-from tests.conftest import HTTP_TIMEOUT_S, START, fresh_database
+from tests.conftest import HTTP_TIMEOUT_S, NO_ROOTS, START, fresh_database
 
 from headway.app import App, build
 from headway.app.accounts import connect_account
@@ -313,7 +313,7 @@ def serve_world(pool: ConnectionPool, folder: Path) -> Iterator[TwoSellers]:
     server.start()
     try:
         with httpx.Client(
-            base_url=address(listener), timeout=HTTP_TIMEOUT_S, trust_env=False
+            base_url=address(listener), timeout=HTTP_TIMEOUT_S, trust_env=False, verify=NO_ROOTS
         ) as client:
             yield TwoSellers(app=app, client=client, things=things, keys=keys)
     finally:

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr, TypeAdapter
-from tests.conftest import HTTP_TIMEOUT_S
+from tests.conftest import HTTP_TIMEOUT_S, NO_ROOTS
 from tests.web.keys import auth_headers
 
 from headway.app import App, build
@@ -144,6 +144,7 @@ def page(pipeline: SyncPipeline) -> Iterator[httpx.Client]:
             headers=auth_headers(pipeline.app.pool),
             timeout=HTTP_TIMEOUT_S,
             trust_env=False,
+            verify=NO_ROOTS,
         ) as client:
             yield client
     finally:

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
-from tests.conftest import HTTP_TIMEOUT_S
+from tests.conftest import HTTP_TIMEOUT_S, NO_ROOTS
 
 from headway.app import build
 from headway.config import Settings
@@ -70,7 +70,7 @@ def serve(
         serving = SiteServer(create(app, body_wait_s=body_wait_s), count_taken)
         serving.start()
         client = httpx.Client(
-            base_url=address(count_taken), timeout=HTTP_TIMEOUT_S, trust_env=False
+            base_url=address(count_taken), timeout=HTTP_TIMEOUT_S, trust_env=False, verify=NO_ROOTS
         )
         ends.extend((client.close, serving.stop))
         return client

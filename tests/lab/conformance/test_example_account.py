@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.conftest import HTTP_TIMEOUT_S
+from tests.conftest import HTTP_TIMEOUT_S, NO_ROOTS
 from tests.lab.conformance.plugin import HEADWAY, environment, run
 
 from headway.clock import SystemClock
@@ -109,6 +109,7 @@ class Deployment:
                     timeout=HTTP_TIMEOUT_S,
                     trust_env=False,
                     follow_redirects=True,
+                    verify=NO_ROOTS,
                 ) as client:
                     assert client.get(url).status_code == 200
                     yield client

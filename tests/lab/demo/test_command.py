@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.conftest import HTTP_TIMEOUT_S
+from tests.conftest import HTTP_TIMEOUT_S, NO_ROOTS
 
 HEADWAY = str(Path(sys.executable).with_name("headway"))
 QUICK = ("--speed", "2000", "--products", "150", "--port", "0")
@@ -126,7 +126,11 @@ def logged_in(link: str) -> Iterator[httpx.Client]:
     """Open the link that was printed, as a browser does."""
     base_url = link.partition("login/")[0]
     with httpx.Client(
-        base_url=base_url, timeout=HTTP_TIMEOUT_S, trust_env=False, follow_redirects=True
+        base_url=base_url,
+        timeout=HTTP_TIMEOUT_S,
+        trust_env=False,
+        follow_redirects=True,
+        verify=NO_ROOTS,
     ) as client:
         page = client.get(link)
         assert (page.status_code, page.url.path) == (200, "/")
