@@ -37,6 +37,8 @@ from headway_lab.platforms import ETSY, SHOPIFY
 from headway_lab.virtual_clock import VirtualClock
 
 DOMAIN = "one.myshopify.com"
+RETURN_SECRET = "hush" * 8
+RETURN_URL = "https://app.example/done?tab=2"
 Execute = Callable[..., list[Any]]
 numbers = itertools.count(1)
 
@@ -154,6 +156,10 @@ def make(
             data_dir=tmp_path,
             public_url=here if public_url is None else public_url,
             shopify_client_secret=SecretStr("hush-app"),
+            return_urls="https://app.example/done",
+            return_secret=SecretStr(RETURN_SECRET),
+            etsy_keystring="app",
+            etsy_shared_secret=SecretStr("hush-app"),
         )
         etsy, shopify = Platform(ETSY, clock), Platform(SHOPIFY, clock, shop=DOMAIN)
         consents = {ETSY: lambda: etsy, SHOPIFY: lambda: shopify}

@@ -101,6 +101,11 @@ PANELS = {
             "headway.cli.terms",
             "Show or set a seller's price rule, guard and sales channels.",
         ),
+        "accounts": (
+            "headway.cli.accounts",
+            "List, show, pause, resync or disconnect accounts, or connect many from a file.",
+        ),
+        "sellers": ("headway.cli.sellers", "Create, list or show sellers."),
         "tier": ("headway.cli.tiers", "Show or set a seller's tier."),
     },
     "Suppliers and platforms": {

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
-from typing import Any, TypeVar, cast, get_origin
+from typing import Any, TypeVar, cast, get_args
 from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
@@ -58,9 +58,13 @@ class RemoteClient:
         body = arguments.pop("body", None)
         query = to_jsonable_python(arguments)
         kind = signature.return_annotation
-        if get_origin(kind) is Iterator:
-            return cast("Result", self._events(path, query))
         sent = None if body is None else body.model_dump(mode="json", exclude_unset=True)
+        if operation.streams and operation.method == "GET":
+            return cast("Result", self._events(path, query))
+        if operation.streams:
+            lines = self._api.lines(path, query, method=operation.method, body=sent)
+            (item,) = get_args(kind)
+            return cast("Result", (self._read(item, json.loads(line)) for line in lines))
         reply = self._api.request(operation.method, path, query=query, body=sent)
         return cast("Result", self._read(kind, reply.json))
 

@@ -93,8 +93,8 @@ def connect(
 
     With the client id and secret of the shop's own app Headway fetches tokens itself. The secret
     comes from a file, from stdin, from the settings if they have that client id, or from a hidden
-    prompt. Secrets and tokens are kept encrypted. A seller has one shop per platform, and a shop
-    has one seller.
+    prompt. Secrets and tokens are kept encrypted. A shop has one seller; a seller has one shop that
+    is written to, and any number of those that are only read.
     """
     from headway import config
     from headway.operations import shops as shop_operations

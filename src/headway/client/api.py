@@ -105,9 +105,16 @@ class HeadwayApi:
         reply = self._ask(method, path, query=query, body=body, wait_s_max=wait_s_max)
         return self._read_reply(reply)
 
-    def lines(self, path: str, query: Query | None = None) -> Iterator[str]:
+    def lines(
+        self,
+        path: str,
+        query: Query | None = None,
+        *,
+        method: str = "GET",
+        body: Mapping[str, Any] | None = None,
+    ) -> Iterator[str]:
         """Yield the lines of a long answer as they come; raises HeadwayError, also under way."""
-        request = self._client.build_request("GET", path, params=_query_params(query))
+        request = self._client.build_request(method, path, params=_query_params(query), json=body)
         with self._explained():
             answer = self._client.send(request, stream=True)
             try:

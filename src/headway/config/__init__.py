@@ -32,6 +32,8 @@ from headway.config.declarations import (
     Minutes,
     Place,
     PolicyName,
+    ReturnSecret,
+    ReturnUrls,
     TierNumbers,
     UnitName,
     parse_hours,
@@ -341,6 +343,17 @@ class Settings(DeploymentSettings):
     )
     public_url: str = _setting(
         "HEADWAY_PUBLIC_URL", "", "where browsers and platforms reach this server, for webhooks"
+    )
+    return_urls: ReturnUrls = _setting(
+        "HEADWAY_RETURN_URLS",
+        "",
+        "addresses of your application that a connect link may return to, comma-separated;"
+        " addresses below them are allowed too",
+    )
+    return_secret: ReturnSecret = _setting(
+        "HEADWAY_RETURN_SECRET",
+        SecretStr(""),
+        "secret that signs what a connect link returns, at least 32 characters",
     )
     etsy_url: str = _setting("HEADWAY_ETSY_URL", "https://api.etsy.com", "Etsy's address")
     etsy_keystring: str = _shared("HEADWAY_ETSY_KEYSTRING", "", "the app's keystring")

@@ -4,14 +4,23 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AliasChoices, Field, StringConstraints, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    Field,
+    SecretStr,
+    StringConstraints,
+    WithJsonSchema,
+)
 
+from headway.core.accounts.outcome_links import read_return_urls
 from headway.core.catalog.channels import read_names
 from headway.core.catalog.description_template import check_template
 from headway.core.catalog.term_tables import read_markups
 from headway.core.timetable.policies import POLICIES
 from headway.errors import InvalidError
 
+SECRET_CHARS_MIN = 32
 Place = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Currency = Annotated[
     str, StringConstraints(strip_whitespace=True, to_upper=True, pattern=r"^[A-Za-z]{3}$")
@@ -42,9 +51,17 @@ def _checked(check: Callable[[str], object], text: str) -> str:
     return text
 
 
+def _long_enough(secret: SecretStr) -> SecretStr:
+    if 0 < len(secret.get_secret_value()) < SECRET_CHARS_MIN:
+        raise ValueError(f"must have at least {SECRET_CHARS_MIN} characters")
+    return secret
+
+
 ChannelNames = Annotated[str, AfterValidator(partial(_checked, read_names))]
 Markups = Annotated[str, AfterValidator(partial(_checked, read_markups))]
 DescriptionTemplate = Annotated[str, AfterValidator(partial(_checked, check_template))]
+ReturnUrls = Annotated[str, AfterValidator(partial(_checked, read_return_urls))]
+ReturnSecret = Annotated[SecretStr, AfterValidator(_long_enough)]
 Minutes = Annotated[float, Field(ge=0, le=44_640)]
 
 

@@ -425,6 +425,9 @@ class JobsPort(Protocol):
     `calls` are those made since the last commit.
     """
 
+    def follow(self, now: datetime) -> int:
+        """Make jobs follow statuses and tiers that other programs set; return how many rows."""
+
     def claim(
         self, *, now: datetime, owner: str, without: Collection[PlatformName] = ()
     ) -> tuple[Job, Permit | None] | None:

@@ -187,6 +187,7 @@ class Tick:
             "leases of listings": self._rescue_listings,
             "leases of jobs": self._rescue_jobs,
             "dead jobs": self._revive_jobs,
+            "external writes": self._follow_writes,
             "pauses": self._apply_pauses,
             "catalog sizes": _hourly(sellers.count_catalogs),
             "token warnings": _hourly(notices.warn_of_tokens),
@@ -220,6 +221,10 @@ class Tick:
     def _revive_jobs(self, now: datetime) -> datetime:
         self._jobs.revive_due(now)
         return now + DEAD_JOBS_EVERY
+
+    def _follow_writes(self, now: datetime) -> datetime:
+        self._has_more |= self._jobs.follow(now) > 0
+        return now
 
     def _apply_pauses(self, now: datetime) -> datetime:
         self._has_more |= self._pauses.reconcile(now) > 0

@@ -57,7 +57,7 @@ def accounts(
         cursor=cursor,
     )
     shown, next_cursor = cut(rows, limit)
-    advised = tuple(replace(row, scope_advice=_lacks(caller, row)) for row in shown)
+    advised = tuple(with_advice(caller, row) for row in shown)
     sellers = queries.sellers(now, {account.seller for account in shown})
     return AccountPage(now=now, accounts=advised, sellers=sellers, next_cursor=next_cursor)
 
@@ -67,6 +67,11 @@ def quotas(caller: OperatorCaller) -> QuotaList:
     """Show what is used of each platform's day, and what the next one will bring."""
     now = caller.now
     return QuotaList(now=now, quotas=caller.app.account_queries.budgets(now))
+
+
+def with_advice(caller: Caller, account: AccountView) -> AccountView:
+    """Return the account with the access scopes that it lacks, and how to grant them."""
+    return replace(account, scope_advice=_lacks(caller, account))
 
 
 def _lacks(caller: Caller, account: AccountView) -> str:

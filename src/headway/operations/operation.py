@@ -8,9 +8,9 @@ Commands and pages call the function directly. `web.routes` makes a FastAPI rout
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Concatenate, Generic, ParamSpec, TypeVar
+from typing import Concatenate, Generic, ParamSpec, TypeVar, get_origin
 
 from headway.core.access import OF_NO_SELLER, Need
 from headway.errors import InvariantError
@@ -29,7 +29,8 @@ class ApiOperation(Generic[By_contra, Arguments, Result_co]):
     `name` is its id in the OpenAPI document, which generated clients use as a function's name; by
     default it is that of the function. `errors` are the statuses it may answer beside those of
     every route. `shown_once` is a field of its result that is a secret: it is null when the reply
-    is replayed.
+    is replayed. `body_bytes` is how large its body may be; 0 for the usual limit. One that returns
+    an iterator answers a line of JSON for each item, as it comes.
     """
 
     function: Callable[Concatenate[By_contra, Arguments], Result_co]
@@ -41,6 +42,12 @@ class ApiOperation(Generic[By_contra, Arguments, Result_co]):
     status: int
     shown_once: str
     name: str
+    body_bytes: int = 0
+
+    @property
+    def streams(self) -> bool:
+        """True if the result comes item by item."""
+        return get_origin(self.signature.return_annotation) is Iterator
 
     def __call__(
         self, caller: By_contra, *args: Arguments.args, **kwargs: Arguments.kwargs
@@ -65,6 +72,7 @@ def operation(
     status: int = OK,
     shown_once: str = "",
     name: str = "",
+    body_bytes: int = 0,
 ) -> Callable[
     [Callable[Concatenate[By_contra, Arguments], Result_co]],
     ApiOperation[By_contra, Arguments, Result_co],
@@ -78,7 +86,16 @@ def operation(
         if first.annotation is not (OperatorCaller if need in OF_NO_SELLER else Caller):
             raise InvariantError(f"{method} {path}: {first} does not fit the need {need}")
         return ApiOperation(
-            function, method, path, need, tag, errors, status, shown_once, name or function.__name__
+            function,
+            method,
+            path,
+            need,
+            tag,
+            errors,
+            status,
+            shown_once,
+            name or function.__name__,
+            body_bytes,
         )
 
     return declare

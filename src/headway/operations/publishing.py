@@ -18,8 +18,8 @@ from headway.errors import ConflictError, NotFoundError
 from headway.operations.callers import Caller
 from headway.operations.inputs import NamePath, RequestBody, SellerText, SkuText, example
 from headway.operations.operation import operation
-from headway.store.accounts.job_list import is_uuid
 from headway.store.catalog.publishing import PARTS_MAX, Publishing
+from headway.store.queries import is_uuid
 
 TAG = "publishing"
 NAMED_MAX = 5

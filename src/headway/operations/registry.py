@@ -3,6 +3,8 @@
 from typing import Any
 
 from headway.operations import (
+    account_commands,
+    account_import,
     accounts,
     alerts,
     changes,
@@ -24,6 +26,7 @@ from headway.operations import (
     rehearsals,
     removals,
     runs,
+    sellers,
     shared_permits,
     shop_links,
     shops,
@@ -34,8 +37,9 @@ from headway.operations.operation import ApiOperation
 
 NOUNS = (
     deployment, listings, imports, history, changes, part_removal, pauses, publishing, accounts,
-    jobs, removals, shops, rehearsals, shop_links, terms, suppliers, probe, recordings, providers,
-    alerts, limits, shared_permits, laws, notify, runs, people,
+    account_commands, account_import, jobs, removals, shops, rehearsals, shop_links, terms,
+    suppliers, probe, recordings, providers, alerts, limits, shared_permits, laws, notify, runs,
+    people, sellers,
 )  # fmt: skip
 OPERATIONS: tuple[ApiOperation[Any, Any, Any], ...] = tuple(
     declared

@@ -2,18 +2,33 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Annotated
 from urllib.parse import urlencode, urlsplit
+
+from pydantic import Field
 
 from headway.app.providers import shared_vault
 from headway.clock import fresh_secret
 from headway.config import Settings
 from headway.core.access import Need
 from headway.core.accounts.jobs import PlatformName
+from headway.core.accounts.outcome_links import (
+    URL_CHARS_MAX,
+    check_return_url,
+    read_return_urls,
+)
 from headway.core.catalog.listings import SellerId
 from headway.core.dispatch import STOREFRONT
 from headway.errors import ConfigError, ConflictError, InvalidError
 from headway.operations.callers import OperatorCaller
-from headway.operations.inputs import PlatformText, RequestBody, SellerText, example
+from headway.operations.inputs import (
+    PLAIN,
+    PlatformText,
+    ReasonText,
+    RequestBody,
+    SellerText,
+    example,
+)
 from headway.operations.operation import operation
 from headway.operations.shops import TAG, ShopText
 from headway.providers.registry import find, known_platform, platform_role, platforms
@@ -49,6 +64,12 @@ class LinkBody(RequestBody):
     shop: ShopText
     seller: SellerText
     platform: PlatformText = STOREFRONT
+    return_url: Annotated[str, Field(max_length=URL_CHARS_MAX, pattern=PLAIN)] = ""
+    """Where the person is sent afterwards; empty for Headway's own page. It must be allowed by
+    HEADWAY_RETURN_URLS, and gets a signed outcome. Example: `https://app.example.com/connected`
+    """
+    state: ReasonText = ""
+    """A word of yours that comes back with the outcome. Example: `visit-7f0c1b9e`"""
 
 
 @operation(
@@ -57,6 +78,7 @@ class LinkBody(RequestBody):
     need=Need.OPERATE,
     tag=TAG,
     status=201,
+    errors=(409, 422),
     shown_once="link",
     name="create_connect_link",
 )
@@ -65,6 +87,10 @@ def connect_link(caller: OperatorCaller, body: LinkBody) -> ConnectLink:
     app, settings = caller.app, caller.app.settings
     platform, shop = _link_target(body)
     _require_set_up(settings, platform)
+    if body.return_url:
+        check_return_url(body.return_url, read_return_urls(settings.return_urls))
+        if not settings.return_secret.get_secret_value():
+            raise ConflictError("HEADWAY_RETURN_SECRET must be set: it signs the outcome")
     try:
         callback = redirect_uri(settings.public_url, platform)
     except ConfigError as error:
@@ -75,6 +101,8 @@ def connect_link(caller: OperatorCaller, body: LinkBody) -> ConnectLink:
         user_id=body.seller,
         shop=shop,
         verifier=shared_vault(settings).encrypt(fresh_secret()),
+        return_url=body.return_url,
+        return_state=body.state,
     )
     OAuthFlows(app.pool).open(flow, link_code=code, expires_at=expires_at)
     query = urlencode({"seller": body.seller, "ticket": code})

@@ -8,12 +8,14 @@ from pydantic import Field, SecretStr
 
 from headway.app import App
 from headway.app.accounts import connect_account
+from headway.app.permit_call import call_with_permit
+from headway.app.providers import own_limit
 from headway.config import Settings
 from headway.core.access import Need
 from headway.core.accounts.jobs import PlatformName, Tier
 from headway.core.catalog.listings import SellerId, Wait
 from headway.core.dispatch import STOREFRONT
-from headway.errors import ConfigError, ConflictError, InvalidError, NotFoundError
+from headway.errors import ConfigError, ConflictError, HeadwayError, InvalidError, NotFoundError
 from headway.operations.callers import Caller, OperatorCaller
 from headway.operations.inputs import (
     NAME_CHARS_MAX,
@@ -33,7 +35,7 @@ from headway.operations.operation import operation
 from headway.operations.pages import cut
 from headway.operations.shop_tokens import forget_tokens, keep_client, keep_tokens
 from headway.providers.access_scopes import AccessScope
-from headway.providers.provider import TokenEntry
+from headway.providers.provider import PlatformRole, ShopOwner, TokenEntry
 from headway.providers.registry import known_platform, platform_role
 from headway.providers.tokens import AppClient, is_usable
 from headway.store import cursors
@@ -47,7 +49,6 @@ from headway.store.accounts.warehouse import Warehouse, WrittenCounts
 
 TAG = "shops"
 GREET_S = 20.0
-# A seller has at most one account on a platform.
 ACCOUNTS_MAX = 100
 ShopText = Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN)]
 Text = Annotated[str, Field(max_length=NAME_CHARS_MAX, pattern=PLAIN)]
@@ -94,7 +95,7 @@ class ShopView:
     @property
     def cursor(self) -> str:
         """Where a list goes on after this one."""
-        return cursors.encode(self.seller, self.platform)
+        return cursors.encode(self.seller, self.platform, self.shop)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,21 +173,22 @@ class ConnectBody(RequestBody):
     client_secret: Secret | None = None
     """The secret of the shop's own app. Example: `shpss_0123456789abcdef`"""
     owner: Text = ""
-    """The id of the platform's account that owns several shops; they share one limit.
-    Example: `51234567`
+    """The id of the platform's account that owns several shops; they share one limit. It is
+    looked up if it is left out. Example: `51234567`
     """
     title: Text = ""
     """The shop's name, as people know it. Example: `Acme Aviation`"""
     check: bool = True
-    """False to store the tokens without calling the shop."""
+    """False to store the tokens without calling the shop or its platform."""
 
 
 class DisconnectBody(RequestBody):
-    """Which seller's shop, and why."""
+    """Which seller's shop, and why; the shop is needed if the seller has several there."""
 
     model_config = example({"seller": "acme", "reason": "the shop is closed"})
     seller: SellerText
     platform: PlatformText = STOREFRONT
+    shop: ShopText | None = None
     reason: ReasonText = ""
     """Why, for the history. Example: `the shop was sold`"""
 
@@ -197,7 +199,7 @@ def shops(
 ) -> ShopPage:
     """List sellers' shops, and what waits to get there."""
     accounts, warehouse = ConnectedShops(caller.own.pool), Warehouse(caller.own.pool)
-    after = (None, None) if cursor is None else cursors.decode(cursor, str, str)
+    after = (None, None, None) if cursor is None else cursors.decode(cursor, str, str, str)
     rows = accounts.some(caller.known(seller), after=after, limit=limit + 1)
     tallies = accounts.tally({shop.seller for shop in rows})
     views = [
@@ -249,6 +251,23 @@ def set_tier(caller: OperatorCaller, seller: SellerPath, body: TierBody) -> Tier
 @operation("POST", "/api/shops/connect", need=Need.OPERATE, tag=TAG, name="connect_shop")
 def connect(caller: OperatorCaller, body: ConnectBody) -> ShopConnection:
     """Connect a seller to a shop, or give the shop new tokens; they are kept encrypted."""
+    app = caller.app
+    account = connect_with_tokens(caller, body)
+    if account.platform == STOREFRONT and body.check:
+        account = _greet(app, account)
+    return ShopConnection(
+        account=account,
+        unknown_locations=_unknown_locations(app, account),
+        missing_scopes=missing_scopes(app, account),
+        scope_advice=scope_advice(app, account),
+    )
+
+
+def connect_with_tokens(caller: OperatorCaller, body: ConnectBody) -> ConnectedShop:
+    """Connect a seller to a shop with its tokens; a storefront is not asked for anything.
+
+    Where several shops share their owner's limit, the platform is asked who owns this one.
+    """
     app, platform = caller.app, known_platform(body.platform)
     role = platform_role(platform)
     name = role.shop_name(body.shop)
@@ -256,35 +275,43 @@ def connect(caller: OperatorCaller, body: ConnectBody) -> ShopConnection:
     access, refresh = _plain(body.access_token), _plain(body.refresh_token)
     if client is None:
         _check_tokens(app.settings, role.tokens, access, refresh)
-    owner_id = body.owner and role.shop_name(body.owner)
-    if role.has_owners:
-        owner_id = owner_id or name
+    owner = ShopOwner(owner_id=body.owner and role.shop_name(body.owner), title=body.title)
 
-    def join() -> ConnectedShop:
+    def join(owner: ShopOwner) -> ConnectedShop:
         return connect_account(
             app.pool,
             body.seller,
             name,
             platform=platform,
-            owner_id=owner_id,
-            title=body.title,
+            owner_id=owner.owner_id or (name if role.has_owners else ""),
+            title=body.title or owner.title,
             rehearses=app.settings.rehearsal,
             now=caller.now,
         )
 
     if client is None:
-        keep_tokens(app, join(), access, refresh)
+        keep_tokens(app, join(owner), access, refresh)
     else:
-        keep_client(app, join(), client)
+        keep_client(app, join(owner), client)
+    if role.find_owner is not None and body.check and not owner.owner_id:
+        try:
+            owner = _find_owner(app, role, join(owner))
+        except HeadwayError as error:
+            return ConnectedShops(app.pool).disconnect(
+                body.seller, str(error), platform=platform, shop=name, now=caller.now
+            )
     # A push or a pull that came in between found no token, and gave up.
-    account = join()
-    if platform == STOREFRONT and body.check:
-        account = _greet(app, account)
-    return ShopConnection(
-        account=account,
-        unknown_locations=_unknown_locations(app, account),
-        missing_scopes=missing_scopes(app, account),
-        scope_advice=scope_advice(app, account),
+    return join(owner)
+
+
+def _find_owner(app: App, role: PlatformRole, account: ConnectedShop) -> ShopOwner:
+    """Ask the platform who owns a shop, within the limits; raises HeadwayError."""
+    assert role.find_owner is not None, "checked before"
+    find_owner, platform = role.find_owner, app.open_platform(account.bare)
+    own = own_limit(account.bare, app.settings, restore_per_s=app.shop_restore_per_s)
+    assert own is not None, "an owner's limit is what it is looked up for"
+    return call_with_permit(
+        app, [own], lambda: find_owner(platform, account.shop), purpose="connect"
     )
 
 
@@ -304,6 +331,7 @@ def disconnect(caller: OperatorCaller, body: DisconnectBody) -> ConnectedShop:
         body.seller,
         body.reason or "disconnected by a person",
         platform=platform,
+        shop=None if body.shop is None else platform_role(platform).shop_name(body.shop),
         now=caller.now,
     )
     forget_tokens(app, account)

@@ -254,6 +254,14 @@ class ConsentRole:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShopOwner:
+    """Who owns a shop, where its limit is the owner's, and the shop's title."""
+
+    owner_id: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformRole:
     """How a seller's account is connected and read.
 
@@ -261,7 +269,9 @@ class PlatformRole:
     it raises InvalidError. Tokens are stored under `token_key`, which begins with the platform and
     ends with the shop, after a colon each. `own_limit` is the limit that binds one account alone,
     `day` the name of the daily quota that all accounts share. `has_owners` if that own limit binds
-    an owner of several shops; `counts_errors` if the platform blocks clients with too many errors.
+    an owner of several shops; `find_owner` gets a client, which it closes, and the shop, and asks
+    who that is; it raises a HeadwayError. `counts_errors` if the platform blocks clients with too
+    many errors.
     `missing_scopes` gets the settings and the access scopes that a shop granted; `scope_advice`
     gets the settings, the shop and its seller, and says how to grant the others.
     """
@@ -274,6 +284,7 @@ class PlatformRole:
     own_limit: Callable[[Any, Account, float], Resource | None] = lambda *_: None
     day: str | None = None
     has_owners: bool = False
+    find_owner: Callable[[Any, str], ShopOwner] | None = None
     counts_errors: bool = False
     tokens: TokenEntry = field(default_factory=TokenEntry)
     missing_scopes: Callable[[Any, Collection[str]], Sequence[AccessScope]] = lambda *_: ()

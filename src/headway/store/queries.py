@@ -5,6 +5,7 @@ from enum import Enum
 from functools import cache
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
 
 from psycopg import Connection
 from psycopg.rows import BaseRowFactory, class_row, kwargs_row
@@ -93,3 +94,12 @@ def _plain(hint: Any) -> Any:  # noqa: ANN401 - a type hint
         parts = [part for part in get_args(hint) if part is not type(None)]
         hint = parts[0] if len(parts) == 1 else None
     return tuple if get_origin(hint) is tuple else hint
+
+
+def is_uuid(text: str) -> bool:
+    """Return True if a text is a UUID."""
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

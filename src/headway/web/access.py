@@ -17,7 +17,7 @@ from headway.core.access import Need
 from headway.errors import InvariantError
 from headway.operations.callers import Caller
 from headway.web.authentication import COOKIE, CSRF_HEADER, SAFE, AuthenticationGate, Visitor
-from headway.web.body_limits import read_body, with_body
+from headway.web.body_limits import BODY_BYTES_MAX, read_body, with_body
 from headway.web.idempotency import HEADER, KEY_CHARS_MAX, once
 from headway.web.problems import Handle, answering, error_responses
 from headway.web.request_text import require_readable_body, require_readable_query
@@ -85,6 +85,7 @@ class ApiRoute(APIRoute):
     def get_route_handler(self) -> Handle:
         """Wrap the handler: authenticate first, then handle the request."""
         handle = answering(super().get_route_handler())
+        bytes_max = getattr(self.endpoint, "body_bytes", 0) or BODY_BYTES_MAX
 
         async def guarded(request: Request) -> Response:
             gate: AuthenticationGate = request.app.state.gate
@@ -93,7 +94,7 @@ class ApiRoute(APIRoute):
             if request.method in SAFE:
                 request.state.visitor = visitor
                 return gate.sign(await handle(request))
-            body = await read_body(request)
+            body = await read_body(request, bytes_max=bytes_max)
             if isinstance(body, Response):
                 return body
             require_readable_body(body)

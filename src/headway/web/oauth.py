@@ -19,31 +19,28 @@ from jinja2 import Environment
 
 from headway.app import App
 from headway.app.accounts import connect_account
+from headway.app.permit_call import call_with_permit
 from headway.app.providers import shared_vault
-from headway.clock import fresh_id, fresh_secret
+from headway.clock import fresh_secret
 from headway.core.accounts.jobs import PlatformName
-from headway.core.limits.transitions import CallReport, Expired, Granted, NotYet, Permit, Rejected
-from headway.engine.ports_limits import Limiter
+from headway.core.accounts.outcome_links import outcome_url
 from headway.errors import (
     ConfigError,
     HeadwayError,
     ProviderError,
     RequestError,
     StoreError,
-    TimedOutError,
-    UnsentError,
+    TooManyError,
 )
 from headway.operations.shop_links import redirect_uri
 from headway.providers.oauth import AuthorizedShop, OAuthClient, challenge_of
 from headway.providers.registry import find, platform_role
 from headway.providers.tokens import TokenGrant, store_tokens
-from headway.store.accounts.connections import ConnectedShops
+from headway.store.accounts.connections import ConnectedShop, ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway.store.accounts.oauth_flows import OAuthFlow, OAuthFlows
 
 STATE_LIFE = timedelta(minutes=10)
-PERMIT_WAIT_S = 5.0
-GRACE_S = 10.0
 T = TypeVar("T")
 # Makes a page of a status, a title and a text.
 Show = Callable[[int, str, str], Response]
@@ -119,6 +116,18 @@ class _Flow:
     def finish(self, request: Request, show: Show) -> Response:
         """Exchange the code for tokens and connect the shop."""
         flow, state = self._known(request)
+        try:
+            reply = self._connect(request, show, flow, state)
+        except (_RefusedError, ProviderError, RequestError) as error:
+            is_over = self._flows.find(self._platform, state, now=self._app.clock.now()) is None
+            if not flow.return_url or not is_over:
+                raise
+            reply = self._return(flow, {"status": "refused", "reason": str(error)})
+        reply.delete_cookie(self._cookie, path="/connect")
+        return reply
+
+    def _connect(self, request: Request, show: Show, flow: OAuthFlow, state: str) -> Response:
+        """Exchange the code for tokens, connect the shop, and say so."""
         code = request.query_params.get("code", "")
         if "error" in request.query_params or not code:
             self._flows.end(self._platform, state, now=self._app.clock.now())
@@ -134,10 +143,24 @@ class _Flow:
                     consent, flow.shop, lambda: consent.find_title(grant, authorized)
                 )
                 authorized = replace(authorized, title=title)
-            self._keep(consent, flow, grant, authorized)
-        reply = show(200, f"connected: {authorized.title or authorized.shop}", _welcome(flow))
-        reply.delete_cookie(self._cookie, path="/connect")
-        return reply
+            account = self._keep(consent, flow, grant, authorized)
+        if flow.return_url:
+            outcome = {"status": "connected", "account": account.id, "shop": account.shop}
+            return self._return(flow, outcome)
+        return show(200, f"connected: {authorized.title or authorized.shop}", _welcome(flow))
+
+    def _return(self, flow: OAuthFlow, outcome: Mapping[str, str]) -> Response:
+        """Send the person back to the application that made the link, with a signed outcome."""
+        named = {"seller": flow.user_id, "platform": flow.platform, **outcome}
+        settings = self._app.settings
+        url = outcome_url(
+            flow.return_url,
+            named,
+            secret=settings.return_secret.get_secret_value(),
+            state=flow.return_state,
+            at=self._app.clock.now(),
+        )
+        return RedirectResponse(url, status_code=303, headers={"Cache-Control": "no-store"})
 
     def _known(self, request: Request) -> tuple[OAuthFlow, str]:
         """Return the visit that this browser began, still under way."""
@@ -181,56 +204,18 @@ class _Flow:
         self, consent: OAuthClient, shop: str, call: Callable[[], T], advice: str = NEW_LINK
     ) -> T:
         """Make one call within the limits; waits a few seconds for a permit at most."""
-        resources, limiter = consent.resources(shop), self._app.observed_limiter("connect")
-        for resource in resources:
-            self._app.limiter.know(resource)
-        timeout_s = self._app.settings.platform_timeout_s
-        permit = limiter.reserve(
-            [resource.key for resource in resources],
-            owner=fresh_id(),
-            max_wait_s=PERMIT_WAIT_S,
-            lease_s=timeout_s + GRACE_S,
-            grace_s=GRACE_S,
-            purpose="connect",
-            begins=True,
-        )
-        if isinstance(permit, Rejected) or not self._goes(limiter, permit):
-            text = f"Its rate limit is used up at the moment. {advice}"
-            raise _RefusedError(
-                503, f"{self._platform.title()} cannot be asked at the moment", text
-            )
         try:
-            answer = call()
-        except _RefusedError:
-            limiter.settle(permit, sent=False)
-            raise
-        except HeadwayError as error:
-            is_late = isinstance(error, TimedOutError)
-            is_sent = not isinstance(error, UnsentError | ConfigError | StoreError)
-            report = CallReport(result="connect failed", ended=getattr(error, "ended", "failed"))
-            limiter.settle(permit, sent=is_sent, is_late=is_late, report=report)
-            raise
-        limiter.settle(permit, sent=True, report=CallReport(result="connect"))
-        return answer
-
-    def _goes(self, limiter: Limiter, permit: Permit) -> bool:
-        """Wait until the permit may start; return False if it was withdrawn."""
-        begun, wait_s = permit.granted, permit.wait_s
-        while begun is None:
-            self._app.clock.sleep(wait_s)
-            match limiter.begin(permit):
-                case Granted() as begun:
-                    pass
-                case NotYet(wait_s=wait_s) if wait_s <= PERMIT_WAIT_S:
-                    pass
-                case NotYet() | Expired():
-                    limiter.settle(permit, sent=False)
-                    return False
-        return True
+            return call_with_permit(
+                self._app, consent.resources(shop), call, purpose="connect", unsent=_RefusedError
+            )
+        except TooManyError:
+            text = f"Its limit is used up for now. {advice}"
+            title = f"{self._platform.title()} cannot be asked at the moment"
+            raise _RefusedError(503, title, text) from None
 
     def _keep(
         self, consent: OAuthClient, flow: OAuthFlow, grant: TokenGrant, authorized: AuthorizedShop
-    ) -> None:
+    ) -> ConnectedShop:
         """Connect the shop and store its tokens; without tokens it is not connected."""
         app, now = self._app, self._app.clock.now()
         connect_account(
@@ -257,11 +242,13 @@ class _Flow:
         except HeadwayError:
             reason = "its tokens could not be stored; connect it again"
             ConnectedShops(app.pool).disconnect(
-                flow.user_id, reason, platform=self._platform, now=now
+                flow.user_id, reason, platform=self._platform, shop=authorized.shop, now=now
             )
             raise
         # A job that ran in between found no token, and was cancelled.
-        connect_account(app.pool, flow.user_id, authorized.shop, platform=self._platform, now=now)
+        return connect_account(
+            app.pool, flow.user_id, authorized.shop, platform=self._platform, now=now
+        )
 
 
 def _state(secret: str) -> str:

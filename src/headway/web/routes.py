@@ -2,10 +2,10 @@
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, cast, get_args
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response
@@ -29,6 +29,7 @@ from headway.store.runs import Runs
 from headway.store.status import Overview
 from headway.web import audit, health
 from headway.web.access import ApiRoute, Requirement
+from headway.web.audit import LINES
 from headway.web.idempotency import keep_instead
 from headway.web.live import Snapshot
 from headway.web.openapi import document
@@ -69,8 +70,9 @@ def router() -> APIRouter:
             description=inspect.getdoc(declared.function),
             status_code=declared.status,
             tags=[declared.tag],
-            responses=error_responses(*declared.errors) | REPLIES.get(declared, {}),
-            response_class=StreamingResponse if declared in REPLIES else JSONResponse,
+            responses=error_responses(*declared.errors) | _replies(declared),
+            response_class=StreamingResponse if declared.streams else JSONResponse,
+            response_model=None if declared.streams else declared.signature.return_annotation,
         )
     return routes
 
@@ -90,14 +92,35 @@ def _endpoint(declared: AnyOperation) -> Callable[..., Any]:
             request.app.state.background.ring()
         return answer
 
-    request, reply, _ = inspect.signature(endpoint).parameters.values()
+    def stream(request: Request, reply: Response, **arguments: Any) -> StreamingResponse:  # noqa: ARG001, ANN401
+        return StreamingResponse(_lines(declared, function(**arguments)), media_type=LINES)
+
+    routed: Any = stream if declared.streams else endpoint
+    routed.body_bytes = declared.body_bytes
+    request, reply, _ = inspect.signature(routed).parameters.values()
     caller, *others = inspect.signature(function).parameters.values()
     caller = caller.replace(default=Depends(Requirement(declared.need)))
     named = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (caller, *others)]
-    endpoint.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    routed.__signature__ = inspect.Signature(
         [request, reply, *named], return_annotation=declared.signature.return_annotation
     )
-    return endpoint
+    return cast("Callable[..., Any]", routed)
+
+
+def _lines(declared: AnyOperation, items: Iterator[Any]) -> Iterator[bytes]:
+    """Write each item of a result as a line of JSON, as it comes."""
+    (kind,) = get_args(declared.signature.return_annotation)
+    adapter: TypeAdapter[Any] = TypeAdapter(kind)
+    return (adapter.dump_json(item) + b"\n" for item in items)
+
+
+def _replies(declared: AnyOperation) -> dict[int | str, dict[str, Any]]:
+    """Return what FastAPI cannot find out of the type of a result that comes item by item."""
+    if not declared.streams or declared in REPLIES:
+        return REPLIES.get(declared, {})
+    (kind,) = get_args(declared.signature.return_annotation)
+    text = f"A line of JSON for each, as it is done. {inspect.getdoc(kind)}"
+    return {200: {"description": text, "content": {LINES: {"schema": {"type": "string"}}}}}
 
 
 def _routed(endpoint: Callable[..., Any], path: str) -> Callable[..., Any]:
@@ -138,7 +161,7 @@ HTTP_ONLY: Mapping[AnyOperation, Callable[..., Any]] = {
     deployment.status: _status,
     history.audit: audit.export,
 }
-REPLIES = {history.audit: audit.REPLIES}
+REPLIES: Mapping[AnyOperation, dict[int | str, dict[str, Any]]] = {history.audit: audit.REPLIES}
 
 
 def _link_next(request: Request, reply: Response, cursor: str | None) -> None:

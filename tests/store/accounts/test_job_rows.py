@@ -190,21 +190,30 @@ def test_reconnecting_resumes_from_the_cursors_and_forgives_failures(
 def test_a_shop_has_one_seller_on_every_platform_and_is_exchanged_only_unread(
     accounts: ConnectedShops, pool: ConnectionPool
 ) -> None:
-    account = connect(pool)
+    connect(pool)
     connect_account(pool, A, "11", platform=PRINTIFY, now=NOW)
     with pytest.raises(ConflictError, match="11 is the shop of a; a shop has one seller"):
         connect(pool, B)
-    with pytest.raises(ConflictError, match="a has the shop 11; connect 12 as another seller"):
-        connect(pool, A, "12")
     accounts.disconnect(A, "mistyped", platform=ETSY, now=NOW)
-    account = connect(pool, A, "12")
+    account = connect(pool, B)
     assert accounts.of_seller(A, PRINTIFY).status == "connected"
     ask(pool, "INSERT INTO listings (account_id, external_id, user_id, platform, state, checked_at,"
-              " created_at, updated_at) VALUES (%s, '1', 'a', 'etsy', '', now(), now(), now())",
+              " created_at, updated_at) VALUES (%s, '1', 'b', 'etsy', '', now(), now(), now())",
         account.id)  # fmt: skip
-    accounts.disconnect(A, "closed", platform=ETSY, now=NOW)
-    with pytest.raises(ConflictError, match="a has the shop 12"):
-        connect(pool, A, "13")
+    accounts.disconnect(B, "closed", platform=ETSY, now=NOW)
+    with pytest.raises(ConflictError, match="11 is the shop of b"):
+        connect(pool)
+
+
+def test_a_seller_has_one_storefront_which_is_exchanged_only_unread(
+    accounts: ConnectedShops, pool: ConnectionPool
+) -> None:
+    connect_account(pool, A, "one.myshopify.com", now=NOW)
+    with pytest.raises(ConflictError, match=r"a has the shop one\.myshopify\.com; connect two"):
+        connect_account(pool, A, "two.myshopify.com", now=NOW)
+    accounts.disconnect(A, "mistyped", now=NOW)
+    assert connect_account(pool, A, "two.myshopify.com", now=NOW).shop == "two.myshopify.com"
+    assert [shop.shop for shop in accounts.list()] == ["two.myshopify.com"]
 
 
 def test_a_refused_connection_leaves_no_job(pool: ConnectionPool) -> None:

@@ -7,6 +7,7 @@ queued ──claim──▶ running ──▶ completed ──due──▶ queue
                      │                                       by itself now and then after an outage
                      └──────▶ plan_limit_reached ──month, upgrade──▶ queued
 any but dead ──disconnect──▶ cancelled ──reconnect──▶ queued, from its cursor
+any but dead ──a person──▶ paused ──a person──▶ queued, from its cursor
 """
 
 import re
@@ -78,6 +79,7 @@ class JobStatus(StrEnum):
     FAILED = "failed"
     DEAD = "dead"
     CANCELLED = "cancelled"
+    PAUSED = "paused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

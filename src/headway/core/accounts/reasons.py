@@ -220,6 +220,15 @@ def _at_rest(position: JobPosition, now: datetime) -> JobAnswer:
                 " again, it continues where it was."
             ),
         )
+    if position.status is JobStatus.PAUSED:
+        why = f" ({position.wait_reason})" if position.wait_reason else ""
+        return JobAnswer(
+            state=JobState.PAUSED,
+            sentence=(
+                f"Paused by a person{why}; to continue: headway accounts resume"
+                f" {position.account_id}"
+            ),
+        )
     return JobAnswer(state=JobState.DONE, sentence="All history is pulled; nothing is left to do.")
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64decode
+from contextlib import closing
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from headway.core.accounts.jobs import Account, DataKind
 from headway.core.catalog.listings import LimitKey
+from headway.errors import InvalidError
 from headway.providers.printify.limits import account_limit_key, account_resource
 from headway.providers.printify.webhooks import is_signed, parse_webhook
 from headway.providers.provider import (
@@ -17,6 +19,7 @@ from headway.providers.provider import (
     PlatformRole,
     Provider,
     ProviderContext,
+    ShopOwner,
     TokenEntry,
     WebhookRole,
 )
@@ -56,6 +59,17 @@ def _open(context: ProviderContext, account: Account) -> PrintifyPlatform:
 
 def _own_limit(_: PrintifySettings, account: Account, __: float) -> Resource:
     return account_resource(account_limit_key(account))
+
+
+def _find_owner(client: PrintifyPlatform, shop: str) -> ShopOwner:
+    """Return the owner of a shop, among the shops that its token reaches."""
+    with closing(client):
+        shops = client.list_shops()
+    found = next((own for own in shops if own.id == shop), None)
+    if found is None:
+        others = ", ".join(own.id for own in shops) or "none"
+        raise InvalidError(f"the token's account has no shop {shop}; its shops: {others}")
+    return ShopOwner(owner_id=found.owner_id, title=found.title)
 
 
 def _webhook_secret(settings: PrintifySettings) -> str:
@@ -104,6 +118,7 @@ PRINTIFY = Provider(
         shop_name=partial(shop_number, NAME),
         own_limit=_own_limit,
         has_owners=True,
+        find_owner=_find_owner,
         counts_errors=True,
         # A personal token is valid for a year; most say themselves when they end.
         tokens=TokenEntry(

@@ -1,7 +1,8 @@
 """Connected shops: which seller has which, and how much waits to be pushed there.
 
-A seller has one shop on a platform and a shop one seller. Neither is exchanged once the shop was
-written or read: the stored ids are invalid in another shop. Until then it can be corrected.
+A shop has one seller. A seller has one storefront, and any number of shops on platforms that are
+only read. Neither is exchanged once the shop was written or read: the stored ids are invalid in
+another shop. Until then it can be corrected.
 """
 
 import json
@@ -20,6 +21,7 @@ from headway.errors import ConflictError, NotFoundError
 from headway.store.accounts.job_rows import cancel, enlist, lock_seller, resume
 from headway.store.monitoring.notices import Topic, add_notice, subject_of
 from headway.store.pool import Pool, guarded
+from headway.store.queries import is_uuid
 
 COLUMNS = """
 id::text, user_id, platform, shop, status,
@@ -29,7 +31,8 @@ owner_id, title, horizon_at, scopes, push_started_at
 # A name that was mistyped must not be the seller's, or the shop's, for ever.
 UNDO = f"""
 DELETE FROM connected_accounts AS row
-WHERE platform = %(platform)s AND (user_id = %(user_id)s) <> (shop = %(shop)s)
+WHERE platform = %(platform)s AND (user_id <> %(user_id)s AND shop = %(shop)s
+    OR user_id = %(user_id)s AND shop <> %(shop)s AND platform = '{STOREFRONT}')
   AND status = 'disconnected'
   AND NOT EXISTS (SELECT FROM push_intent WHERE account_id = row.id)
   AND NOT EXISTS (SELECT FROM orders WHERE account_id = row.id)
@@ -54,7 +57,8 @@ WHERE platform = %(platform)s AND user_id = %(user_id)s AND shop = %(shop)s
 """
 # A new token does not create another account: missing values stay.
 RECONNECT = f"""
-UPDATE connected_accounts SET status = 'connected', reason = '', locations = NULL,
+UPDATE connected_accounts SET status = 'connected', jobs_status = 'connected', reason = '',
+  locations = NULL,
   locations_at = NULL, scopes = NULL, channels_at = NULL, missing_scopes = '{{}}',
   refusals = 0, refused_since = NULL, refused_at = NULL, suspensions = 0, wait_until = NULL,
   uninstalled_at = NULL, wait_reason = '', owner_id = coalesce(nullif(%(owner_id)s, ''), owner_id),
@@ -68,7 +72,8 @@ WHERE platform = %(platform)s AND (user_id = %(user_id)s OR shop = %(shop)s)
 ORDER BY user_id = %(user_id)s DESC
 """
 DISCONNECT = f"""
-UPDATE connected_accounts SET status = 'disconnected', reason = %(reason)s, updated_at = %(now)s
+UPDATE connected_accounts SET status = 'disconnected', jobs_status = 'disconnected',
+  reason = %(reason)s, updated_at = %(now)s
 WHERE id = %(account_id)s AND user_id = %(user_id)s
 RETURNING {COLUMNS}
 """
@@ -81,8 +86,14 @@ LIST = f"""
 SELECT {COLUMNS} FROM connected_accounts
 WHERE (%(platform)s::text IS NULL OR platform = %(platform)s)
   AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
-ORDER BY user_id, platform <> '{STOREFRONT}', platform
+  AND (%(shop)s::text IS NULL OR shop = %(shop)s)
+ORDER BY user_id, platform <> '{STOREFRONT}', platform, shop
 """
+BY_ID = f"""
+SELECT {COLUMNS} FROM connected_accounts
+WHERE id = %(account_id)s AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+"""
+SEVERAL = f"SELECT {COLUMNS} FROM connected_accounts WHERE id = ANY (%(ids)s::uuid[]) ORDER BY id"
 NAMED = f"""
 SELECT {COLUMNS} FROM connected_accounts
 WHERE platform = '{STOREFRONT}' AND (user_id = %(name)s OR shop = %(shop)s)
@@ -91,9 +102,9 @@ ORDER BY user_id = %(name)s DESC LIMIT 1
 SOME = f"""
 SELECT {COLUMNS} FROM connected_accounts
 WHERE (%(user_id)s::text IS NULL OR user_id = %(user_id)s) AND (%(after)s::text IS NULL
-  OR (user_id, platform <> '{STOREFRONT}', platform)
-     > (%(after)s, %(platform)s::text <> '{STOREFRONT}', %(platform)s::text))
-ORDER BY user_id, platform <> '{STOREFRONT}', platform LIMIT %(limit)s
+  OR (user_id, platform <> '{STOREFRONT}', platform, shop)
+     > (%(after)s, %(platform)s::text <> '{STOREFRONT}', %(platform)s::text, %(shop)s::text))
+ORDER BY user_id, platform <> '{STOREFRONT}', platform, shop LIMIT %(limit)s
 """
 TALLY = f"""
 SELECT user_id,
@@ -224,7 +235,7 @@ class ConnectedShops:
             account = _account(row)
             enlist(connection, account.bare, kinds, now=now)
             if before.status == "disconnected":
-                _add_event(connection, account, "account_connected", now=now)
+                add_account_event(connection, account, "account_connected", now=now)
         return account
 
     def disconnect(
@@ -233,28 +244,40 @@ class ConnectedShops:
         reason: str,
         *,
         platform: PlatformName = STOREFRONT,
+        shop: str | None = None,
         now: datetime,
     ) -> ConnectedShop:
-        """Disconnect a seller's shop, cancel its jobs, store the reason and notify the seller."""
+        """Disconnect a seller's shop, cancel its jobs, store the reason and notify the seller.
+
+        Raises ConflictError if the seller has several there and none is named.
+        """
         with guarded(), self._pool.connection() as connection, connection.transaction():
-            owner = {"platform": platform, "user_id": user_id}
-            row = connection.execute(LIST, owner).fetchone()
-            if row is None:
-                raise NotFoundError(_no_shop(user_id, platform))
-            return disconnect(connection, _account(row).bare, reason, now=now)
+            account = _only(connection, user_id, platform, shop)
+            return disconnect(connection, account.bare, reason, now=now)
 
     def list(self, platform: PlatformName | None = None) -> list[ConnectedShop]:
         """Return every shop, or those of one platform, by seller."""
         with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(LIST, {"platform": platform, "user_id": None}).fetchall()
+            values = {"platform": platform, "user_id": None, "shop": None}
+            rows = connection.execute(LIST, values).fetchall()
         return [_account(row) for row in rows]
 
-    def of_seller(self, user_id: SellerId, platform: PlatformName = STOREFRONT) -> ConnectedShop:
-        """Return a seller's shop; raises NotFoundError."""
+    def of_seller(
+        self, user_id: SellerId, platform: PlatformName = STOREFRONT, shop: str | None = None
+    ) -> ConnectedShop:
+        """Return a seller's shop; raises NotFoundError, or ConflictError if there are several."""
         with guarded(), self._pool.connection() as connection:
-            row = connection.execute(LIST, {"platform": platform, "user_id": user_id}).fetchone()
+            return _only(connection, user_id, platform, shop)
+
+    def find(self, account_id: str, user_id: SellerId | None = None) -> ConnectedShop:
+        """Return an account by its id, a seller's own or any; raises NotFoundError."""
+        row = None
+        if is_uuid(account_id):
+            values = {"account_id": account_id, "user_id": user_id}
+            with guarded(), self._pool.connection() as connection:
+                row = connection.execute(BY_ID, values).fetchone()
         if row is None:
-            raise NotFoundError(_no_shop(user_id, platform))
+            raise NotFoundError(f"there is no account {account_id}; see: headway accounts list")
         return _account(row)
 
     def named(self, name: str, shop: str) -> ConnectedShop:
@@ -266,11 +289,21 @@ class ConnectedShops:
         return _account(row)
 
     def some(
-        self, user_id: SellerId | None, *, after: tuple[str | None, str | None], limit: int
+        self,
+        user_id: SellerId | None,
+        *,
+        after: tuple[str | None, str | None, str | None],
+        limit: int,
     ) -> Sequence[ConnectedShop]:
-        """Return shops by seller, or one seller's, after that seller's on that platform."""
-        seller, platform = after
-        values = {"user_id": user_id, "after": seller, "platform": platform, "limit": limit}
+        """Return shops by seller, or one seller's, after that seller's shop on that platform."""
+        seller, platform, shop = after
+        values = {
+            "user_id": user_id,
+            "after": seller,
+            "platform": platform,
+            "shop": shop,
+            "limit": limit,
+        }
         with guarded(), self._pool.connection() as connection:
             return [_account(row) for row in connection.execute(SOME, values).fetchall()]
 
@@ -292,21 +325,20 @@ def disconnect(
     An account that is already disconnected, with nothing left to cancel, causes no new notice.
     """
     lock_seller(connection, account.user_id)
-    owner = {"platform": account.platform, "user_id": account.user_id}
     cancelled = cancel(connection, account, reason, now=now)
-    before = connection.execute(LIST, owner).fetchone()
     values = {
         "account_id": account.id,
         "user_id": account.user_id,
         "reason": reason,
         "now": now,
     }
+    before = connection.execute(BY_ID, values).fetchone()
     row = connection.execute(DISCONNECT, values).fetchone()
     if before is None or row is None:
         raise NotFoundError(_no_shop(account.user_id, account.platform))
     shop = _account(row)
     if cancelled or _account(before).status == "connected":
-        _add_event(connection, shop, "account_disconnected", now=now)
+        add_account_event(connection, shop, "account_disconnected", now=now)
         add_notice(
             connection,
             Topic.DISCONNECTED,
@@ -316,6 +348,20 @@ def disconnect(
             now=now,
         )
     return shop
+
+
+def _only(
+    connection: Connection[Any], user_id: SellerId, platform: PlatformName, shop: str | None
+) -> ConnectedShop:
+    """Return a seller's shop; raises NotFoundError, or ConflictError if there are several."""
+    values = {"platform": platform, "user_id": user_id, "shop": shop}
+    rows = connection.execute(LIST, values).fetchall()
+    if not rows:
+        raise NotFoundError(_no_shop(user_id, platform))
+    if len(rows) > 1:
+        shops = ", ".join(_account(row).shop for row in rows)
+        raise ConflictError(f"{user_id} has several shops on {platform}: {shops}; name one")
+    return _account(rows[0])
 
 
 def _no_shop(user_id: SellerId, platform: PlatformName) -> str:
@@ -336,9 +382,10 @@ def _conflict(connection: Connection[Any], values: Mapping[str, Any]) -> Conflic
     return ConflictError(f"{owned} is the shop of {owner}; a shop has one seller")
 
 
-def _add_event(
+def add_account_event(
     connection: Connection[Any], account: ConnectedShop, event: str, *, now: datetime
 ) -> None:
+    """Add an event about an account to the history, in the caller's transaction."""
     value = {"account": account.id, "platform": account.platform, "shop": account.shop}
     connection.execute(
         EVENT,
@@ -350,6 +397,12 @@ def _add_event(
             "now": now,
         },
     )
+
+
+def accounts_by_id(connection: Connection[Any], ids: Sequence[str]) -> Sequence[ConnectedShop]:
+    """Return accounts by their ids, in the caller's transaction."""
+    rows = connection.execute(SEVERAL, {"ids": list(ids)}).fetchall()
+    return [_account(row) for row in rows]
 
 
 def _account(row: Sequence[Any]) -> ConnectedShop:

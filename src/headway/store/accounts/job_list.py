@@ -36,10 +36,11 @@ from headway.core.accounts.reasons import (
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.daily_shares import DayShare
 from headway.core.pauses import PauseKind
-from headway.errors import InvalidError
+from headway.errors import ConflictError, InvalidError
 from headway.store import cursors
 from headway.store.limits.quotas import Budget
 from headway.store.pauses import active_pauses
+from headway.store.queries import is_uuid
 
 AHEAD_MAX = 1000
 COUNT_MAX = 10_000
@@ -152,6 +153,7 @@ ORDERS = {
     ),
     JobStatus.DEAD: NEWEST,
     JobStatus.CANCELLED: NEWEST,
+    JobStatus.PAUSED: NEWEST,
 }
 FIELDS = tuple(name for name in JobPosition.__dataclass_fields__)[:27]
 Values = Mapping[str, Any]
@@ -331,7 +333,10 @@ def find(connection: Connection, now: datetime, state: JobQueueState, name: str)
     jobs = read_jobs(connection, statement, values)
     if not jobs:
         return None
-    (job,) = _with_quotas(connection, jobs[:1], state, now)
+    if jobs[1:]:
+        names = ", ".join(f"{job.id} ({job.shop})" for job in jobs)
+        raise ConflictError(f"{name} is a job of several shops; use its id: {names}")
+    (job,) = _with_quotas(connection, jobs, state, now)
     return view(_placed(connection, job, state, now), state, now)
 
 
@@ -340,15 +345,6 @@ def is_job_name(text: str) -> bool:
     try:
         _where(text)
     except (ValueError, InvalidError):
-        return False
-    return True
-
-
-def is_uuid(text: str) -> bool:
-    """Return True if a text is a UUID."""
-    try:
-        UUID(text)
-    except ValueError:
         return False
     return True
 

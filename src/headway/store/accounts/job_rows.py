@@ -52,7 +52,7 @@ SELECT user_id, id, %(now)s, 'job_revived', %(now)s FROM resumed WHERE status = 
 CANCEL = """
 WITH ours AS (
   SELECT id FROM sync_jobs WHERE account_id = %(account_id)s AND user_id = %(user_id)s
-    AND status NOT IN ('dead', 'cancelled') AND NOT (status = 'completed' AND is_backfill)
+    AND status NOT IN ('dead', 'cancelled', 'paused') AND NOT (status = 'completed' AND is_backfill)
   ORDER BY id FOR UPDATE
 ), cancelled AS (
   UPDATE sync_jobs AS job SET status = 'cancelled', fence = fence + 1, next_run_at = NULL,
@@ -106,6 +106,49 @@ WITH ours AS (
   SELECT user_id, id, %(now)s, 'job_woken', '{"by": "a person"}', %(now)s FROM due
 )
 SELECT id::text FROM due
+"""
+# A new fence refuses the worker that runs it. What a seller paused stays so while disconnected.
+PAUSE = """
+WITH ours AS (
+  SELECT id FROM sync_jobs WHERE account_id = %(account_id)s AND user_id = %(user_id)s
+    AND kind = ANY (%(kinds)s) AND status NOT IN ('dead', 'cancelled', 'paused')
+    AND NOT (status = 'completed' AND is_backfill)
+  ORDER BY id FOR UPDATE
+), paused AS (
+  UPDATE sync_jobs AS job SET status = 'paused', fence = fence + 1, next_run_at = NULL,
+    woken_at = NULL, lease_owner = NULL, lease_until = NULL, wait_reason = %(reason)s,
+    revive_at = NULL, updated_at = %(now)s
+  FROM ours WHERE job.id = ours.id RETURNING job.id, job.user_id
+)
+INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, error_message, created_at)
+SELECT user_id, id, %(now)s, 'sync_paused', nullif(%(reason)s, ''), %(now)s FROM paused
+"""
+RESUME_PAUSED = """
+WITH ours AS (
+  SELECT id FROM sync_jobs WHERE account_id = %(account_id)s AND user_id = %(user_id)s
+    AND kind = ANY (%(kinds)s) AND status = 'paused' ORDER BY id FOR UPDATE
+), resumed AS (
+  UPDATE sync_jobs AS job SET status = 'queued', next_run_at = %(now)s, retry_count = 0,
+    last_error = NULL, wait_reason = '', updated_at = %(now)s
+  FROM ours WHERE job.id = ours.id RETURNING job.id, job.user_id
+)
+INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, created_at)
+SELECT user_id, id, %(now)s, 'sync_resumed', %(now)s FROM resumed
+"""
+# Everything is read again, history too. Nothing stored is deleted: records are written over.
+RESYNC = """
+WITH ours AS (
+  SELECT id FROM sync_jobs WHERE account_id = %(account_id)s AND user_id = %(user_id)s
+    AND kind = ANY (%(kinds)s) AND status NOT IN ('cancelled', 'paused') ORDER BY id FOR UPDATE
+), begun AS (
+  UPDATE sync_jobs AS job SET status = 'queued', cursor = '{}', fence = fence + 1,
+    next_run_at = %(now)s, completed_at = NULL, woken_at = NULL, lease_owner = NULL,
+    lease_until = NULL, retry_count = 0, last_error = NULL, wait_reason = '', revive_at = NULL,
+    run_calls = 0, updated_at = %(now)s
+  FROM ours WHERE job.id = ours.id RETURNING job.id, job.user_id
+)
+INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_value, created_at)
+SELECT user_id, id, %(now)s, 'sync_triggered', '{"resync": true}', %(now)s FROM begun
 """
 STATUSES = """
 SELECT job.status, account.status FROM sync_jobs AS job
@@ -224,6 +267,33 @@ class JobRows:
         if not revived and any(account != "connected" for _, account in statuses):
             raise ConflictError("the account is disconnected; connect it again, its jobs go on")
         return revived
+
+    def pause(
+        self, account: Account, kinds: Collection[DataKind], reason: str, *, now: datetime
+    ) -> int:
+        """Pause the jobs of an account, running ones too; return how many that were."""
+        return self._change(PAUSE, account, kinds, now, reason=reason)
+
+    def resume(self, account: Account, kinds: Collection[DataKind], *, now: datetime) -> int:
+        """Queue the paused jobs of an account again; return how many that were."""
+        return self._change(RESUME_PAUSED, account, kinds, now)
+
+    def resync(self, account: Account, kinds: Collection[DataKind], *, now: datetime) -> int:
+        """Let an account's jobs read everything again, from the beginning; return how many."""
+        return self._change(RESYNC, account, kinds, now)
+
+    def _change(
+        self,
+        statement: str,
+        account: Account,
+        kinds: Collection[DataKind],
+        now: datetime,
+        **more: str,
+    ) -> int:
+        values = {**_values_of(account, now), "kinds": [kind.value for kind in kinds], **more}
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            lock_seller(connection, account.user_id)
+            return connection.execute(statement, values).rowcount
 
     def hurry(
         self, ids: Collection[str], *, user_id: SellerId | None = None, now: datetime

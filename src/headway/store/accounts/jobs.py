@@ -33,6 +33,7 @@ from headway.core.accounts.pagination import Page, PageStep
 from headway.core.limits.daily_shares import DayPlan, share_of
 from headway.errors import InvalidError, StoreError
 from headway.store.accounts import connections, warehouse
+from headway.store.accounts.external_writes import ExternalWrites
 from headway.store.accounts.job_claim import Claimed, JobClaim, due_places, is_any_due
 from headway.store.accounts.job_rows import lock_seller, postpone
 from headway.store.accounts.unreadable_rows import is_rows_fault
@@ -130,6 +131,10 @@ class Jobs:
         self._demand = demand or DayDemand(pool, rule)
         self._plans: dict[str, DayPlan] = {}
         self._warehouse = warehouse.Warehouse(pool)
+
+    def follow(self, now: datetime) -> int:
+        """Make jobs follow statuses and tiers that other programs set; return how many rows."""
+        return ExternalWrites(self._pool, self._rule, kinds=self._kinds).follow(now)
 
     def claim(
         self, *, now: datetime, owner: str, without: Collection[PlatformName] = ()

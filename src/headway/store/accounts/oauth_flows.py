@@ -15,10 +15,12 @@ from headway.core.catalog.listings import SellerId
 from headway.store.pool import Pool, guarded
 
 LINK_CODE = "ticket:"
-COLUMNS = "platform, user_id, shop, verifier"
+COLUMNS = "platform, user_id, shop, verifier, return_url, return_state"
 OPEN = """
-INSERT INTO oauth_flows (state, platform, user_id, shop, verifier, expires_at)
-VALUES (%(state)s, %(platform)s, %(user_id)s, %(shop)s, %(verifier)s, %(expires_at)s)
+INSERT INTO oauth_flows
+  (state, platform, user_id, shop, verifier, return_url, return_state, expires_at)
+VALUES (%(state)s, %(platform)s, %(user_id)s, %(shop)s, %(verifier)s, %(return_url)s,
+  %(return_state)s, %(expires_at)s)
 """
 BEGIN = f"""
 UPDATE oauth_flows SET state = %(state)s, expires_at = %(expires_at)s
@@ -41,12 +43,17 @@ REPLACE = "UPDATE oauth_flows SET verifier = %s WHERE state = %s AND verifier = 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthFlow:
-    """The seller and shop of an authorization; the verifier is encrypted."""
+    """The seller and shop of an authorization; the verifier is encrypted.
+
+    The person is sent to `return_url` afterwards, with `return_state`; if it is empty, to our page.
+    """
 
     platform: PlatformName
     user_id: SellerId
     shop: str
     verifier: bytes = field(repr=False)
+    return_url: str = ""
+    return_state: str = ""
 
 
 class OAuthFlows:
@@ -63,6 +70,8 @@ class OAuthFlows:
             "user_id": flow.user_id,
             "shop": flow.shop,
             "verifier": flow.verifier,
+            "return_url": flow.return_url,
+            "return_state": flow.return_state,
             "expires_at": expires_at,
         }
         with guarded(), self._pool.connection() as connection:
@@ -125,9 +134,14 @@ class OAuthFlows:
             row = connection.execute(statement, values).fetchone()
         if row is None:
             return None
-        platform, user_id, shop, verifier = row
+        platform, user_id, shop, verifier, return_url, return_state = row
         return OAuthFlow(
-            platform=PlatformName(platform), user_id=user_id, shop=shop, verifier=bytes(verifier)
+            platform=PlatformName(platform),
+            user_id=user_id,
+            shop=shop,
+            verifier=bytes(verifier),
+            return_url=return_url,
+            return_state=return_state,
         )
 
 

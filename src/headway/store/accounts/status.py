@@ -20,7 +20,6 @@ from headway.store.accounts.job_list import (
     JobView,
     counts,
     find,
-    is_uuid,
     mark_of,
     of_account,
     of_seller,
@@ -33,6 +32,7 @@ from headway.store.limits.day_demand import DayDemand
 from headway.store.limits.quotas import Budget, read_budgets
 from headway.store.monitoring.notices import Notice, Topic
 from headway.store.pool import Pool, guarded
+from headway.store.queries import is_uuid
 
 COUNT_MAX = 10_000
 ACCOUNTS_SHOWN = 12
@@ -45,14 +45,15 @@ MARK = "account"
 CHOSEN = """
 SELECT * FROM (
   (SELECT * FROM connected_accounts WHERE status = 'disconnected' AND {filter} {lost}
-   ORDER BY user_id, platform LIMIT %(limit)s)
+   ORDER BY user_id, platform, shop LIMIT %(limit)s)
   UNION ALL
   (SELECT * FROM connected_accounts WHERE status = 'connected' AND {filter} {connected}
-   ORDER BY user_id, platform LIMIT %(limit)s)) AS both_kinds
-ORDER BY status = 'connected', user_id, platform LIMIT %(limit)s
+   ORDER BY user_id, platform, shop LIMIT %(limit)s)) AS both_kinds
+ORDER BY status = 'connected', user_id, platform, shop LIMIT %(limit)s
 """
 FILTER = """(%(user_id)s::text IS NULL OR user_id = %(user_id)s)
-  AND (%(platform)s::text IS NULL OR platform = %(platform)s)"""
+  AND (%(platform)s::text IS NULL OR platform = %(platform)s)
+  AND (%(account_id)s::uuid IS NULL OR id = %(account_id)s)"""
 ACCOUNTS = """
 SELECT account.id::text, account.user_id, coalesce(profile.tier, 'free'), account.platform,
   account.shop, account.title, account.status = 'connected',
@@ -77,9 +78,10 @@ CROSS JOIN LATERAL (
     count(*) FILTER (WHERE status = 'dead') AS dead,
     coalesce(bool_and(status = 'completed') FILTER (WHERE is_backfill), true) AS is_backfilled
   FROM sync_jobs WHERE account_id = account.id) AS jobs
-ORDER BY account.status = 'connected', account.user_id, account.platform
+ORDER BY account.status = 'connected', account.user_id, account.platform, account.shop
 """
-AFTER = "AND (user_id, platform) > (%(after_user)s, %(after_platform)s)"
+AFTER = """AND (user_id, platform, shop)
+    > (%(after_user)s, %(after_platform)s, %(after_shop)s)"""
 NONE = "AND false"
 ACCOUNT_EXISTS = """
 SELECT FROM connected_accounts WHERE id = %(id)s::uuid
@@ -168,7 +170,7 @@ class AccountView:
     @property
     def cursor(self) -> str:
         """The cursor of the page after this item."""
-        return cursors.encode(MARK, int(self.is_connected), self.seller, self.platform)
+        return cursors.encode(MARK, int(self.is_connected), self.seller, self.platform, self.shop)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +274,7 @@ def read_accounts(
     *,
     user_id: SellerId | None = None,
     platform: PlatformName | None = None,
+    account_id: str | None = None,
     limit: int,
     cursor: str | None = None,
 ) -> tuple[AccountView, ...]:
@@ -280,6 +283,7 @@ def read_accounts(
     values = {
         "user_id": user_id,
         "platform": platform,
+        "account_id": account_id,
         "limit": limit,
         "most": COUNT_MAX,
         **after,
@@ -298,10 +302,10 @@ def _after(cursor: str | None) -> tuple[dict[str, str], dict[str, str]]:
     """Decode a cursor of accounts, disconnected and others; raise InvalidError."""
     if cursor is None:
         return {"lost": "", "connected": ""}, {}
-    name, is_connected, user_id, platform = cursors.decode(cursor, str, int, str, str)
+    name, is_connected, user_id, platform, shop = cursors.decode(cursor, str, int, str, str, str)
     if name != MARK:
         raise InvalidError(cursors.INVALID)
-    values = {"after_user": user_id, "after_platform": platform}
+    values = {"after_user": user_id, "after_platform": platform, "after_shop": shop}
     if is_connected:
         return {"lost": NONE, "connected": AFTER}, values
     return {"lost": AFTER, "connected": ""}, values
@@ -397,13 +401,19 @@ class AccountQueries:
         *,
         user_id: SellerId | None = None,
         platform: PlatformName | None = None,
+        account_id: str | None = None,
         limit: int,
         cursor: str | None = None,
     ) -> tuple[AccountView, ...]:
-        """Return accounts, those that need a person first, from a cursor on."""
+        """Return accounts, those that need a person first, from a cursor on; or one by its id."""
         with guarded(), self._pool.connection() as connection:
             return read_accounts(
-                connection, user_id=user_id, platform=platform, limit=limit, cursor=cursor
+                connection,
+                user_id=user_id,
+                platform=platform,
+                account_id=account_id,
+                limit=limit,
+                cursor=cursor,
             )
 
     def sellers(self, now: datetime, user_ids: Collection[SellerId]) -> tuple[SellerView, ...]:

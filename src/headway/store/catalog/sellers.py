@@ -74,9 +74,10 @@ VALUES (%(user_id)s, %(now)s, 'terms_set', %(old)s::jsonb, %(new)s::jsonb, %(now
 """
 TIER = "SELECT tier FROM profiles WHERE user_id = %(user_id)s"
 SET_TIER = """
-INSERT INTO profiles (user_id, tier, created_at, updated_at)
-VALUES (%(user_id)s, %(tier)s, %(now)s, %(now)s)
-ON CONFLICT (user_id) DO UPDATE SET tier = excluded.tier, updated_at = excluded.updated_at
+INSERT INTO profiles (user_id, tier, jobs_tier, created_at, updated_at)
+VALUES (%(user_id)s, %(tier)s, %(tier)s, %(now)s, %(now)s)
+ON CONFLICT (user_id) DO UPDATE SET tier = excluded.tier, jobs_tier = excluded.tier,
+  updated_at = excluded.updated_at
 """
 TIER_EVENT = """
 INSERT INTO sync_audit_log

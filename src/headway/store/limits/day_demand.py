@@ -27,7 +27,8 @@ DEMAND = f"""
 SELECT tier, kind, is_backfill, sum(CASE WHEN calls_estimate > 0 AND NOT is_backfill
   THEN calls_estimate ELSE {CALLS_MIN} END)
 FROM sync_jobs
-WHERE platform = %(platform)s AND status NOT IN ('dead', 'cancelled', 'plan_limit_reached')
+WHERE platform = %(platform)s
+  AND status NOT IN ('dead', 'cancelled', 'paused', 'plan_limit_reached')
   AND NOT (is_backfill AND status = 'completed')
 GROUP BY tier, kind, is_backfill
 """
