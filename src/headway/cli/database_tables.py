@@ -27,12 +27,12 @@ SUBJECTS = {
 READ = [table for tables in SUBJECTS.values() for table in tables]
 HEAD = """# Tables
 
-What Headway stores is in PostgreSQL, and your own programs may read it. Read only: to change
-something use the [API](api.md) or a command, which keep the rows consistent. Times are UTC, amounts
-are `numeric` in the row's `currency`, and every row of a seller has the column `user_id`.
+Headway stores its data in PostgreSQL, and your programs can read it. Do not write to these tables:
+use the [API](api.md) or a command, which keep the rows consistent. Times are UTC, amounts are
+`numeric` in the row's `currency`, and every row of a seller has the column `user_id`.
 
-[Tenant isolation](../explanation/isolation.md) says how the database keeps one seller's rows from
-another. The owner of the tables reads all rows; give a program that reads them a role of its own.
+[ADR 11](../adr/0011-tenant-isolation-and-access.md) says how the database separates sellers' rows.
+The owner of the tables reads all rows; give a program that reads them a role of its own.
 
 This page is generated from the comments in the database: `headway db tables`. `\\d+ orders` in psql
 shows them, too.
