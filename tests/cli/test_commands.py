@@ -450,7 +450,7 @@ def test_commands_use_the_database_and_clock_of_a_running_headway(
         tier = headway("tier", "acme", "pro", "--json", **folder).object()
     finally:
         postgres.announce({})
-    assert status["database"] == "the Headway that is running now"
+    assert status["database"] == "the running Headway"
     assert status["overview"]["counts"]["total"] == 1
     assert status["overview"]["spent"]["day_count"] == 1, "the calls of the demo's own credential"
     assert datetime.fromisoformat(status["overview"]["now"]).year == 2031

@@ -238,7 +238,7 @@ def test_the_status_is_the_same_except_for_the_name_of_the_database(both: LocalA
     for form in ((), ("--json",)):
         local, remote = both.local("status", *form), both.remote("status", *form)
         assert local.code == 0, local.err
-        here = "the Headway that is running now"
+        here = "the running Headway"
         assert remote.out.replace(both.url, here).splitlines() == local.out.splitlines()
 
 

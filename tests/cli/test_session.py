@@ -55,7 +55,7 @@ def test_a_command_waits_for_a_demo_that_is_starting_and_joins_it(
         shown = process.stdout.read()
     postgres.announce({})
     assert process.returncode == 0
-    assert "the Headway that is running now" in shown
+    assert "the running Headway" in shown
     assert not (tmp_path / "pg").exists(), "no second database"
 
 

@@ -180,7 +180,7 @@ def _print(answer: Capacity, policy: str | None) -> None:
         )
         for break_point in _breaks(answer, policy)
     ]
-    table(("beyond", "", "gives way"), rows, title="What breaks first as it grows")
+    table(("beyond", "", "what happens"), rows, title="What breaks first as it grows")
     say()
     _print_faster(answer)
 
@@ -189,7 +189,7 @@ def _pairs(answer: Capacity) -> list[tuple[str, str]]:
     left = answer.headroom
     calls = (
         f"{answer.price_calls_per_day:,.0f} a day for prices, {answer.permitted_share:.1%} of the"
-        f" limit's {answer.limit_per_day:,.0f}; the rest goes into answers of"
+        f" limit's {answer.limit_per_day:,.0f}; the rest is lost to replies of"
         f" {answer.response_s:g} s and tokens"
     )
     spare = (
@@ -279,7 +279,7 @@ def _print_faster(answer: Capacity) -> None:
     headings = (
         "a minute", "calls a day", "of limit", "room for", "with reserve", "age", "stale a day",
     )  # fmt: skip
-    title = "What a higher limit would buy, age and staleness under adaptive"
+    title = "Effect of a higher limit: age and staleness under adaptive"
     table(headings, rows, title=title, right=range(len(headings)))
 
 

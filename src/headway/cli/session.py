@@ -131,7 +131,7 @@ def _joined(settings: Settings, server: RunningServer, pool_size: int) -> Iterat
     overrides = {name: _read(name, note[name]) for name in SHARED_SETTINGS if name in note}
     with open_pool(server.dsn(str(note["database"])), size=pool_size) as pool:
         app = build(settings.model_copy(update=overrides), _clock(note.get("clock")), pool)
-        place = "the Headway that is running now"
+        place = "the running Headway"
         page = str(note.get("page", ""))
         yield Session(app=app, place=place, is_joined=True, page=page)
 

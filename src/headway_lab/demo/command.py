@@ -329,7 +329,9 @@ def _say_what_to_try(console: CommandConsole, app: App, *, speed: float, rehears
         "  Buy a part there, or unpublish one by hand: Headway's drift check publishes it again"
         f" within {minutes} min."
     )
-    console.say("These shops are started. A real shop waits for you: headway rehearse SHOP")
+    console.say(
+        "These shops are already started. A shop of yours is not written until you start it."
+    )
 
 
 def _client() -> httpx.Client:

@@ -161,7 +161,7 @@ def test_the_first_limits_are_listed_in_the_order_of_growth() -> None:
     limits = breaks(USUAL, DAILY)
     assert [limit.products for limit in limits] == sorted(limit.products for limit in limits)
     assert limits[0].products == guard_ceiling(USUAL.seats_per_min)
-    assert limits[0].what.startswith("the reserve")
+    assert limits[0].what.startswith("adaptive: a two-hour outage")
     assert limits[-1].products == USUAL.products_max
     hourly = USUAL.seats_per_min * 60
     by_chance = next(limit.products for limit in limits if "fullest hour" in limit.what) / 24

@@ -341,17 +341,17 @@ def breaks(throughput: Throughput, policies: Iterable[Policy]) -> list[Break]:
     steps = [
         Break(
             products=int(HOURS * by_chance),
-            what="anchored: the fullest hour overflows, for chance fills the hours",
+            what="anchored: the fullest hour overflows, since hours fill by chance",
             policy="anchored",
         ),
         Break(
             products=guard_ceiling(throughput.adaptive_seats_per_min),
-            what="the reserve: a two-hour outage pushes some past 24 h under adaptive",
+            what="adaptive: a two-hour outage makes some parts older than 24 h",
             policy=ADAPTIVE,
         ),
         Break(
             products=throughput.products_max,
-            what="the promise: a day is too short to read all",
+            what="all policies: a day is too short to read every part",
         ),
     ]
     if throughput.adaptive_calls_per_day < throughput.price_calls_per_day:
