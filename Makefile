@@ -9,7 +9,7 @@ export UV_SYSTEM_CERTS := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run run-scale test check fmt bench docs campaign pictures lock clean wheel release
+.PHONY: help setup run run-scale test check fmt bench docs campaign pictures lock clean wheel sbom release
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -32,7 +32,7 @@ run: .venv/.ok  ## start the demo: supplier, engine, dashboard; a day in 24 minu
 run-scale: .venv/.ok  ## start the same demo scaled out: three worker processes on a Valkey
 	@exec $(BIN)/headway demo --workers 3
 
-test: .venv/.ok .venv/.ok-browser .venv/.ok-docs  ## run all tests, in four processes, those that need a browser, pgbouncer or Prometheus too if they are available
+test: .venv/.ok .venv/.ok-browser .venv/.ok-docs .venv/.ok-sbom  ## run all tests, in four processes, those that need a browser, pgbouncer or Prometheus too if they are available
 	@$(BIN)/python -m tests.programs
 	@$(BIN)/python -m pytest -m "not campaign" -n 4 --dist loadfile --no-loadscope-reorder
 
@@ -81,9 +81,20 @@ lock: .venv/.ok  ## regenerate all requirements*.lock files (needs network)
 	@$(BIN)/uv export -q --no-emit-project --no-header --only-group browser --format requirements.txt -o requirements-browser.lock
 	@$(BIN)/uv export -q --no-emit-project --no-header --only-group docs --format requirements.txt -o requirements-docs.lock
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate tests/clients/requirements.in -o requirements-clients.lock
+	@echo cyclonedx-bom | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements.lock -c requirements-docs.lock - -o requirements-sbom.lock
 
 wheel: .venv/.ok  ## build the wheel into dist
 	@$(BIN)/python -m hatchling build -t wheel -d dist
+
+sbom: .venv/.ok-sbom  ## list what the container image installs, as CycloneDX, in dist/headway.cdx.json
+	@mkdir -p dist
+	@$(BIN)/cyclonedx-py requirements requirements-deploy.lock --pyproject pyproject.toml \
+	  --mc-type application --output-reproducible --of JSON -o dist/headway.cdx.json
+	@echo "wrote dist/headway.cdx.json"
+
+.venv/.ok-sbom: .venv/.ok requirements-sbom.lock
+	@$(call install,requirements-sbom.lock)
+	@touch $@
 
 release: .venv/.ok  ## show what a release would change: VERSION=1.2.0; with APPLY=1 commit and tag it
 	@$(BIN)/python deploy/release.py "$(VERSION)" $(if $(APPLY),--apply)
