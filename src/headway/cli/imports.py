@@ -85,7 +85,9 @@ def import_file(
     """
     from headway.operations import imports
 
-    body = imports.ImportBody(seller=None if seller is None else seller_of(seller), dry_run=dry_run)
+    body = imports.UploadedImportBody(
+        seller=None if seller is None else seller_of(seller), dry_run=dry_run
+    )
     with _opened(file) as raw, open_target(server, creates=True) as target:
         try:
             imported = _imported(target, file, raw, body)
@@ -138,7 +140,9 @@ def _opened(file: Path) -> BinaryIO:
         raise InvalidError(f"cannot read {file}: {error.strerror}") from None
 
 
-def _imported(target: Target, file: Path, raw: BinaryIO, body: imports.ImportBody) -> Imported:
+def _imported(
+    target: Target, file: Path, raw: BinaryIO, body: imports.UploadedImportBody
+) -> Imported:
     from headway.operations import imports
 
     if target.session is not None:
@@ -157,7 +161,7 @@ def _imported(target: Target, file: Path, raw: BinaryIO, body: imports.ImportBod
         return _sent(target.client, file, copy, body)
 
 
-def _sent(client: Client, file: Path, raw: BinaryIO, body: imports.ImportBody) -> Imported:
+def _sent(client: Client, file: Path, raw: BinaryIO, body: imports.UploadedImportBody) -> Imported:
     """Send a file in chunks and import it; an upload that broke off goes on where it ended."""
     from headway.operations import imports
 

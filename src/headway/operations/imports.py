@@ -1,26 +1,37 @@
-"""Imports of what a shop already sells: from a file here, or from one that a client sends."""
+"""Imports of what a shop already sells: from a file here, or from what a client sends."""
 
+import csv
 import hashlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated
 
-from pydantic import Base64Bytes, Field
+from pydantic import Base64Bytes, Field, model_validator
 
 from headway.app import App
 from headway.core.access import Need
-from headway.core.catalog.intake import Imported, read_rows
+from headway.core.accounts.jobs import Tier
+from headway.core.catalog.intake import COLUMNS, Imported, read_rows
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConflictError, RequestError
 from headway.operations.callers import OperatorCaller
-from headway.operations.inputs import RequestBody, SellerText, example
+from headway.operations.inputs import (
+    NAME_CHARS_MAX,
+    PLAIN,
+    RequestBody,
+    SellerText,
+    SkuText,
+    example,
+)
 from headway.operations.operation import operation
 from headway.store.catalog.import_chunks import ImportChunks
 from headway.store.catalog.products import Products
 from headway.store.catalog.publishing import Publishing
 
 TAG = "imports"
-PATH = "/api/sync/imports/{upload}"
+ALL = "/api/sync/imports"
+PATH = ALL + "/{upload}"
 # In base64 this stays below the limit on a body.
 CHUNK_BYTES = 600_000
 CHUNKS_MAX = 10_000
@@ -29,7 +40,8 @@ UploadPath = Annotated[
     str,
     Field(
         pattern=r"^[0-9a-f]{64}$",
-        description="SHA-256 of the whole file, in hexadecimal.",
+        description="SHA-256 of the whole file, in hexadecimal; or, if the import then names"
+        " the file's size, 64 random hexadecimal digits.",
         examples=[DIGEST],
     ),
 ]
@@ -66,6 +78,85 @@ class ImportBody(RequestBody):
     """Only answer what would be imported."""
 
 
+class UploadedImportBody(ImportBody):
+    """How to import a file that was sent."""
+
+    size: Annotated[int, Field(ge=0)] | None = None
+    """The file's size in bytes, if the id of the upload is not its digest."""
+
+
+CellText = Annotated[str, Field(max_length=NAME_CHARS_MAX, pattern=PLAIN)]
+
+
+class PartRow(RequestBody):
+    """A part that the shop sells; what is left out stays as it is."""
+
+    model_config = example({"sku": "WF338109=K3", "shop_sku": "WF338109", "family": "Hardware"})
+    sku: SkuText
+    seller: SellerText | None = None
+    """The seller, if it is not that of the request. Example: `acme`"""
+    shop_sku: CellText | None = None
+    """The SKU in the shop, if it is another one. Example: `WF338109`"""
+    title: CellText | None = None
+    """The product's title. Example: `Washer, flat`"""
+    shopify_product_id: CellText | None = None
+    """The product's id in the shop. Example: `gid://shopify/Product/8123456789`"""
+    shopify_variant_id: CellText | None = None
+    """The variant's id in the shop. Example: `gid://shopify/ProductVariant/45123456789`"""
+    shopify_inventory_item_id: CellText | None = None
+    """The inventory item's id in the shop. Example: `gid://shopify/InventoryItem/47123456789`"""
+    family: CellText | None = None
+    """Parts of one family change together. Example: `Hardware`"""
+    weight: float | None = None
+    """What a minute of staleness costs, compared with other parts. Example: `2`"""
+    sales: float | None = None
+    """Units sold a day; may be given instead of the weight. Example: `0.5`"""
+    margin: float | None = None
+    """Money earned a unit; may be given instead of the weight. Example: `12.5`"""
+    tier: Tier | None = None
+    """The part's tier; may be given instead of the weight."""
+    channels: CellText | None = None
+    """Sales channels on which the part is kept visible; `none` for none.
+    Example: `Online Store`
+    """
+
+
+class ImportPartsBody(ImportBody):
+    """Parts to import: rows, or the text of a CSV file."""
+
+    model_config = example(
+        {"seller": "acme", "rows": [{"sku": "WF338109=K3"}], "dry_run": True},
+        {"seller": "acme", "csv": "sku,family\nWF338109=K3,Hardware\n"},
+    )
+    rows: Annotated[list[PartRow], Field(min_length=1)] | None = None
+    """The parts; leave out `csv`."""
+    csv: Annotated[str, Field(min_length=1)] | None = None
+    """A CSV file, such as the shop's own export; leave out `rows`.
+    Example: `sku,family\\nWF338109=K3,Hardware\\n`
+    """
+
+    @model_validator(mode="after")
+    def _has_one(self) -> "ImportPartsBody":
+        if (self.rows is None) == (self.csv is None):
+            raise ValueError("rows, csv: give one of them")
+        return self
+
+
+@operation("POST", ALL, need=Need.OPERATE, tag=TAG, name="import_parts")
+def import_parts(caller: OperatorCaller, body: ImportPartsBody) -> Imported:
+    """Import parts in one request and one transaction; rows that cannot be used are refused.
+
+    A refused row is named by its line in `csv`, or by its place in `rows`, from 1. What is larger
+    than a request may be is sent in chunks.
+    """
+    lines = io.BytesIO((body.csv or "").encode()) if body.rows is None else _as_csv(body.rows)
+    imported = import_lines(caller.app, lines, seller=body.seller, is_dry_run=body.dry_run)
+    if body.rows is None:
+        return imported
+    refused = tuple(replace(row, line=row.line - 1) for row in imported.refused)
+    return replace(imported, refused=refused)
+
+
 @operation("GET", PATH, need=Need.OPERATE, tag=TAG, errors=(422,), name="get_import_upload")
 def import_upload(caller: OperatorCaller, upload: UploadPath) -> ImportUpload:
     """Show how much of a file the server has, so that a client can go on from there."""
@@ -83,12 +174,17 @@ def send_chunk(
 
 
 @operation("POST", PATH, need=Need.OPERATE, tag=TAG, errors=(409,), name="import_file")
-def import_uploaded(caller: OperatorCaller, upload: UploadPath, body: ImportBody) -> Imported:
+def import_uploaded(
+    caller: OperatorCaller, upload: UploadPath, body: UploadedImportBody
+) -> Imported:
     """Import a file that was sent, in one transaction; rows that cannot be used are refused."""
     chunks = ImportChunks(caller.app.pool)
     try:
         imported = import_lines(
-            caller.app, _lines(chunks, upload), seller=body.seller, is_dry_run=body.dry_run
+            caller.app,
+            _lines(chunks, upload, size=body.size),
+            seller=body.seller,
+            is_dry_run=body.dry_run,
         )
     except RequestError:
         chunks.delete(upload)
@@ -114,18 +210,33 @@ def import_lines(
     return imported
 
 
-def _lines(chunks: ImportChunks, upload: str) -> Iterator[bytes]:
+def _as_csv(rows: Sequence[PartRow]) -> Iterator[bytes]:
+    """Yield rows as the lines of a file; a line break within a cell is a space."""
+    yield _csv_line(COLUMNS)
+    for row in rows:
+        cells = ("" if (cell := getattr(row, name)) is None else str(cell) for name in COLUMNS)
+        yield _csv_line([" ".join(cell.splitlines()) for cell in cells])
+
+
+def _csv_line(cells: Sequence[str]) -> bytes:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue().encode()
+
+
+def _lines(chunks: ImportChunks, upload: str, *, size: int | None) -> Iterator[bytes]:
     """Yield the lines of an upload; raises ConflictError at the end if it is not whole.
 
     The import reads lines inside its transaction, so that an error here stores nothing.
     """
-    digest, rest = hashlib.sha256(), b""
+    digest, rest, read = hashlib.sha256(), b"", 0
     for content in chunks.read(upload):
         digest.update(content)
+        read += len(content)
         *lines, rest = (rest + content).split(b"\n")
         for line in lines:
             yield line + b"\n"
-    if digest.hexdigest() != upload:
+    if (digest.hexdigest() != upload) if size is None else (read != size):
         raise ConflictError("the server does not have the whole file; send it again")
     if rest:
         yield rest

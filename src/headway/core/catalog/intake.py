@@ -211,7 +211,9 @@ def read_rows(
     export = None if isinstance(first, str) else ShopExport.of(first)
     header = list(EXPORTED) if export is not None else _header(first)
     if "seller" not in header and otherwise is None:
-        raise InvalidError("whose parts are these? name the seller with --seller, or in a column")
+        raise InvalidError(
+            "seller: whose parts are these? name the seller (--seller), or give a column seller"
+        )
     for line, cells in records:
         if isinstance(cells, str):
             yield RefusedRow(line=line, reason=cells, cells={})
