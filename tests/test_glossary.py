@@ -22,7 +22,7 @@ METAPHORS = {"seat", "permit", "slot", "lane", "law"}
 ORDINARY = """
 agreement authentication background base beat body child cli client clock command completion
 config console core counter detection docs doctor embedded error excerpt exporter field flow
-formatting
+form formatting
 health heartbeat http input launch lifecycle link live memory migrate model monitoring narrowing
 notify offset openapi optimum outage output pagination panel people pool population port position
 problem progress query receipt reference registry remote response retention route runbook sampling

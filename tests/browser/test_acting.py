@@ -278,8 +278,19 @@ def test_the_price_rule_of_a_seller_is_set_on_the_page(page: Any, live_site: Liv
     page.get_by_role("button", name="Price rule").click()
     page.get_by_label("Markup", exact=True).fill("12.5%")
     page.get_by_label("Rounding").select_option("99")
+    page.get_by_label("Currency").fill("eur")
+    page.get_by_label("Locations").fill("Dallas Central=Warehouse")
     page.get_by_role("button", name="Save").click()
     expect(toast(page)).to_contain_text("price rule of acme saved", ignore_case=True)
     terms = live_site.app.sellers.own_terms(ACME)
     assert (terms["markup"], terms["rounding"]) == (Decimal("0.125"), "99")
-    assert terms["price_basis"] is None
+    assert (terms["currency"], terms["locations"]) == ("EUR", "Dallas Central=Warehouse")
+    assert terms["price_basis"] is None, "what was not changed is not set"
+    page.goto(f"{live_site.url}accounts")
+    page.get_by_role("row", name="acme").get_by_role("button", name="Price rule").click()
+    expect(page.get_by_label("Markup", exact=True)).to_have_value("12.5%")
+    page.get_by_label("Give up this seller's own rule").check()
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#ask")).to_be_hidden()
+    expect(toast(page).first).to_be_visible()
+    assert set(live_site.app.sellers.own_terms(ACME).values()) == {None}

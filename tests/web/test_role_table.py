@@ -81,7 +81,7 @@ SET_UP: dict[str, Any] = {
 }
 # Pages without a login: the login itself, and what platforms and links call.
 MANY_PAGES = 10
-OPEN_PAGES = ("/login", "/logout", "/connect/", "/openapi.json", "/runbook/")
+OPEN_PAGES = ("/login", "/logout", "/switch", "/connect/", "/openapi.json", "/runbook/")
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,8 @@ def parameters(operation: Mapping[str, Any], place: str) -> dict[str, Mapping[st
 
 def names_seller(operation: Mapping[str, Any]) -> bool:
     named = [parameters(operation, place) for place in ("query", "path")]
-    return any("seller" in names for names in (*named, schema_of(operation).get("properties", {})))
+    body = schema_of(operation).get("properties", {})
+    return any({"seller", "sellers"} & names.keys() for names in (*named, body))
 
 
 def names_thing(operation: Mapping[str, Any]) -> bool:
@@ -266,6 +267,8 @@ class TwoSellers:
             body["skus"] = [self.things[seller]["sku"]]
         if with_seller and "seller" in shape.get("properties", {}):
             body["seller"] = seller
+        if "sellers" in shape.get("properties", {}):
+            body["sellers"] = [seller]
         if name == "POST /api/keys":
             body = {"name": fresh_id(), "role": "reader"}
         return body

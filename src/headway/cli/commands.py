@@ -97,6 +97,10 @@ PANELS = {
             "Stop reading and writing a seller's shop, and forget its tokens.",
         ),
         "shops": ("headway.cli.shops", "Show every seller's shop, and what waits to get there."),
+        "group": (
+            "headway.cli.shop_groups",
+            "Show the shops of one owner with totals, or add a seller to them.",
+        ),
         "terms": (
             "headway.cli.terms",
             "Show or set a seller's price rule, guard and sales channels.",

@@ -14,7 +14,7 @@ from headway.cli.output import AsJson, emit, say, table
 from headway.cli.progress import progress
 from headway.cli.target import Client, Server, open_target
 from headway.core.catalog.intake import seller_of, text_lines
-from headway.core.catalog.listings import Sku
+from headway.core.catalog.listings import SellerId, Sku
 from headway.core.catalog.publishing import UNDER_WAY
 from headway.errors import InvalidError, NotFoundError
 
@@ -26,6 +26,8 @@ EXAMPLES = """Examples:
 headway publish "WF330523=7A" "AN 960/10L" --wait
 
 headway publish --file parts.txt --seller acme
+
+headway publish "WF330523=7A" --seller acme --seller acme/eu
 
 headway publish -- "-3DASH"
 """
@@ -46,7 +48,11 @@ def publish(
     ] = None,
     *,
     seller: Annotated[
-        str | None, typer.Option(help="The seller whose shop it is; needed if there are several.")
+        list[str] | None,
+        typer.Option(
+            help="The seller whose shop it is; needed if there are several. Repeat it for several"
+            " shops."
+        ),
     ] = None,
     file: Annotated[
         str | None, typer.Option(help="A file with a part number on each line; - is stdin.")
@@ -67,30 +73,46 @@ def publish(
     Exit code 1 if a part was refused, blocked or failed, or is not done when --wait stops. Write --
     before a part number that begins with a dash.
     """
-    from headway.operations.publishing import PublishBody
-    from headway.operations.publishing import publish as request_parts
-
     part_numbers = [Sku(text) for text in (*(skus or []), *_from_file(file))]
     if not part_numbers:
         raise InvalidError("name a part number, or a file of them with --file")
-    named = None if seller is None else seller_of(seller)
-    body = PublishBody(part_numbers=part_numbers, seller=named)
+    sellers = list(dict.fromkeys(seller_of(name) for name in seller or []))
     with open_target(server, creates=True) as target:
         if wait and not target.is_tended:
             raise InvalidError("--wait needs a running Headway; start it with: headway run")
-        batch = target.client.call(request_parts, body)
+        batches, refusals = _request(target.client, part_numbers, sellers)
         if wait:
-            batch = _await(target.client, batch, limit_s=wait_max * 60)
-        _report(batch, as_json=as_json)
-    is_late = wait and any(_is_under_way(part) for part in batch.parts)
+            batches = [_await(target.client, batch, limit_s=wait_max * 60) for batch in batches]
+    if len(sellers) > 1:
+        _report_shops(batches, refusals, as_json=as_json)
+    else:
+        _report(batches[0], as_json=as_json)
+    parts = [part for batch in batches for part in batch.parts]
+    is_late = wait and any(map(_is_under_way, parts))
     if is_late:
         print(
             f"stopped waiting after {wait_max:g} min; Headway goes on. Ask again, or:"
             " headway explain PART",
             file=sys.stderr,
         )
-    if is_late or any(_is_in_trouble(part) for part in batch.parts):
+    if is_late or refusals or any(map(_is_in_trouble, parts)):
         raise typer.Exit(1)
+
+
+def _request(
+    client: Client, part_numbers: list[Sku], sellers: list[SellerId]
+) -> tuple[list[PublishBatch], dict[SellerId, str]]:
+    """Ask for parts in one shop or in several; return the batches, and why shops take none."""
+    from headway.operations import publishing
+
+    if len(sellers) < 2:  # noqa: PLR2004 - one shop, or the only one
+        named = sellers[0] if sellers else None
+        one = publishing.PublishBody(part_numbers=part_numbers, seller=named)
+        return [client.call(publishing.publish, one)], {}
+    body = publishing.PublishInShopsBody(part_numbers=part_numbers, sellers=sellers)
+    results = client.call(publishing.publish_in_shops, body).shops
+    refusals = {result.seller: result.error for result in results if result.batch is None}
+    return [result.batch for result in results if result.batch is not None], refusals
 
 
 def _from_file(name: str | None) -> list[str]:
@@ -152,6 +174,23 @@ def _newest(client: Client, batch: PublishBatch) -> dict[Sku, RequestedPart]:
     except NotFoundError:  # every part of it was requested again
         return {}
     return {part.sku: part for part in parts}
+
+
+def _report_shops(
+    batches: list[PublishBatch], refusals: dict[SellerId, str], *, as_json: bool
+) -> None:
+    if as_json:
+        shops = [
+            {"batch_id": batch.batch_id, "seller": batch.seller, "parts": batch.parts}
+            for batch in batches
+        ]
+        emit({"shops": shops, "refused": refusals})
+        return
+    for batch in batches:
+        say(f"{batch.seller}:")
+        _report(batch, as_json=False)
+    for seller, error in refusals.items():
+        say(f"{seller}: {error}")
 
 
 def _report(batch: PublishBatch, *, as_json: bool) -> None:

@@ -28,6 +28,21 @@ if TYPE_CHECKING:
     from headway.providers.tokens import AppClient
 
 FAILED = 1
+MainOption = Annotated[
+    str | None,
+    typer.Option(
+        "--with",
+        metavar="MAIN",
+        help="The seller whose keys and logins open this shop too: another shop of one owner.",
+    ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(help="File with its access token; - for stdin. By default: a prompt."),
+]
+RefreshFile = Annotated[
+    Path | None, typer.Option(help="File with the refresh token, if the access token expires.")
+]
 SHOPS_MAX = 1_000_000
 
 
@@ -40,6 +55,7 @@ def register(app: typer.Typer) -> None:
             "connect acme.myshopify.com --seller acme --client-id 0123abcd"
             " --client-secret-file - < secret",
             "connect acme.myshopify.com --seller acme --token-file - < token",
+            "connect acme-eu.myshopify.com --seller acme/eu --with acme --client-id 0123abcd",
             "connect 12345678 --seller acme --platform printify",
             "connect etsy --seller acme",
         ),
@@ -72,13 +88,9 @@ def connect(
         str, typer.Option(help="The account of several shops (Printify): the smallest shop id.")
     ] = "",
     title: Annotated[str, typer.Option(help="A name for the shop.")] = "",
-    token_file: Annotated[
-        Path | None,
-        typer.Option(help="File with its access token; - for stdin. By default: a prompt."),
-    ] = None,
-    refresh_token_file: Annotated[
-        Path | None, typer.Option(help="File with the refresh token, if the access token expires.")
-    ] = None,
+    main: MainOption = None,
+    token_file: TokenFile = None,
+    refresh_token_file: RefreshFile = None,
     client_id: Annotated[
         str, typer.Option(help="The client id of the shop's own app; prompts for its secret.")
     ] = "",
@@ -94,15 +106,18 @@ def connect(
     With the client id and secret of the shop's own app Headway fetches tokens itself. The secret
     comes from a file, from stdin, from the settings if they have that client id, or from a hidden
     prompt. Secrets and tokens are kept encrypted. A shop has one seller; a seller has one shop that
-    is written to, and any number of those that are only read.
+    is written to, and any number of those that are only read. Connect a second shop of one owner
+    that is written to as another seller, with --with.
     """
     from headway import config
     from headway.operations import shops as shop_operations
     from headway.operations.shop_links import LinkBody
 
     user_id, name = seller_of(seller), platform_name(platform)
+    group: dict[str, Any] = {} if main is None else {"main_seller": seller_of(main)}
     if link or _asks_for_shop(shop):
-        _give_link(LinkBody(shop=shop, seller=user_id, platform=name), server, as_json=as_json)
+        body = LinkBody(shop=shop, seller=user_id, platform=name, **group)
+        _give_link(body, server, as_json=as_json)
         return
     _refuse_platform(shop, seller)
     settings = config.load()
@@ -117,12 +132,13 @@ def connect(
         if not is_remote:  # before the token prompt
             entry.check_app(settings, refresh_token_file is not None)
         secrets = _read_tokens(entry, shown, *files)
-    body = shop_operations.ConnectBody(
-        shop=shop, seller=user_id, platform=name, owner=owner, title=title, check=check, **secrets
-    )
+    request = shop_operations.ConnectBody(
+        shop=shop, seller=user_id, platform=name, owner=owner, title=title, check=check,
+        **secrets, **group,
+    )  # fmt: skip
     with open_client(server, creates=True) as client:
-        connected = client.call(shop_operations.connect, body)
-    is_lone = body.access_token is not None and body.refresh_token is None
+        connected = client.call(shop_operations.connect, request)
+    is_lone = request.access_token is not None and request.refresh_token is None
     _print_connected(connected, entry.lifetime_note if is_lone else "", as_json=as_json)
     if connected.account.reason:
         raise typer.Exit(FAILED)

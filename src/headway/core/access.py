@@ -12,7 +12,7 @@ only that seller's data. `oversee` and `operate` are about what belongs to no se
 pauses of everything. `permit` is for programs that share a credential: permits, and nothing else.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -48,6 +48,7 @@ class Principal:
     """An authenticated caller; without a `seller` it has access to all sellers' data.
 
     `key_id` is the API key of the request, or the one that started the session; None after a link.
+    `home` is the seller that the key belongs to, where it acts for another shop of the same owner.
     """
 
     id: str
@@ -55,6 +56,12 @@ class Principal:
     role: Role
     seller: SellerId | None = None
     key_id: str | None = None
+    home: SellerId | None = None
+
+    @property
+    def main(self) -> SellerId | None:
+        """The seller that the key belongs to, whichever shop it acts for; None for all sellers."""
+        return self.home or self.seller
 
     @property
     def holder(self) -> str:
@@ -79,7 +86,15 @@ class Principal:
         """Return the seller a request is about, None for all sellers; raises ForbiddenError."""
         if self.seller is None or seller in {None, self.seller}:
             return seller if self.seller is None else self.seller
-        raise ForbiddenError(f"this key belongs to {self.seller}; leave seller out, or name it")
+        raise ForbiddenError(
+            f"this key belongs to {self.seller}; leave seller out, or name it. For another shop of"
+            " the same owner, send its seller in the header Headway-Seller"
+        )
+
+    def acting_as(self, seller: SellerId) -> "Principal":
+        """Return the same principal for another shop of its owner; the caller has checked that."""
+        home = self.main
+        return replace(self, seller=seller, home=None if seller == home else home)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

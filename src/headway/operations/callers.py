@@ -10,6 +10,8 @@ from headway.app import App
 from headway.clock import Clock, ScaledClock, SystemClock
 from headway.core.access import Principal, Role
 from headway.core.catalog.listings import SellerId, SupplierName
+from headway.errors import ForbiddenError
+from headway.store.catalog.shop_groups import ShopGroups
 from headway.store.catalog.suppliers import Suppliers
 
 # Keys and sessions expire in real time, whatever clock a demo runs on.
@@ -24,6 +26,7 @@ class Caller:
     """
 
     def __init__(self, app: App, principal: Principal, *, real_time: Clock = REAL_TIME) -> None:
+        self._app = app
         self.principal = principal
         self.real_time = real_time
         self.shared = app.as_person(actor=principal.name)
@@ -59,6 +62,14 @@ class Caller:
         named = self.named(seller)
         return named if self.seller is not None else self.own.sellers.known(named)
 
+    def for_shop(self, seller: SellerId) -> "Caller":
+        """Return the caller for one shop of its owner, any for an operator; raises RequestError."""
+        if self.principal.main is None:
+            self.known(seller)
+            return self
+        chosen = choose_shop(self._app, self.principal, seller)
+        return caller_of(self._app, chosen, real_time=self.real_time)
+
     def supplier_of(self, seller: SellerId) -> SupplierName:
         """Return the supplier that a seller buys from."""
         return Suppliers(self.shared.pool).of_sellers([seller])[seller]
@@ -81,6 +92,16 @@ class OperatorCaller(Caller):
     def app(self) -> App:
         """The application, with all sellers' rows."""
         return self.shared
+
+
+def choose_shop(app: App, principal: Principal, seller: SellerId) -> Principal:
+    """Return a principal for a shop of its owner; raises ForbiddenError for any other."""
+    home = principal.main
+    if home is None:
+        raise ForbiddenError("this key belongs to no seller, so it chooses no shop")
+    if seller != home and not ShopGroups(app.pool).is_member(seller, home):
+        raise ForbiddenError(f"{home} has no shop {seller}; see: GET /api/me/shops")
+    return principal.acting_as(seller)
 
 
 def caller_of(app: App, principal: Principal, *, real_time: Clock = REAL_TIME) -> Caller:

@@ -57,7 +57,11 @@ class CallerIdentity:
     role: Role
     """What it may do."""
     seller: SellerId | None
-    """The seller it belongs to; null if it belongs to none."""
+    """The seller that the request is about; null if the key belongs to none."""
+    main_seller: SellerId | None
+    """The seller that the key belongs to, whichever shop it acts for; null if to none.
+    Example: `acme`
+    """
     may: tuple[Need, ...]
     """The permissions of its role."""
 
@@ -132,7 +136,9 @@ def me(caller: Caller) -> CallerIdentity:
     """Show who asks, and what they may."""
     who = caller.principal
     may = tuple(need for need in Need if who.may(need))
-    return CallerIdentity(name=who.name, role=who.role, seller=who.seller, may=may)
+    return CallerIdentity(
+        name=who.name, role=who.role, seller=who.seller, main_seller=who.main, may=may
+    )
 
 
 @operation("GET", "/api/keys", need=Need.OPERATE, tag=TAG, name="list_keys")

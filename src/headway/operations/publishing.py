@@ -23,6 +23,7 @@ from headway.store.queries import is_uuid
 
 TAG = "publishing"
 NAMED_MAX = 5
+SHOPS_MAX = 51
 STATUSES = ["requested", "normalized", "created", "published", "blocked", "failed", "refused"]
 
 
@@ -77,6 +78,35 @@ class PublishBody(RequestBody):
     """Whose shop; it may be left out if there is only one seller. Example: `acme`"""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShopPublishing:
+    """What became of a request in one of several shops."""
+
+    seller: SellerId
+    batch: PublishBatch | None
+    """The parts that were asked for; null if the shop takes none of them."""
+    error: str
+    """Why the shop takes none; empty if it takes some. Example: `acme/eu has no shop`"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShopsPublishing:
+    """Parts that were asked for in several shops."""
+
+    shops: tuple[ShopPublishing, ...]
+    """The shops, in the order in which they were named."""
+
+
+class PublishInShopsBody(RequestBody):
+    """Parts to be put into several shops."""
+
+    model_config = example({"part_numbers": ["WF338109=K3"], "sellers": ["acme", "acme/eu"]})
+    part_numbers: Annotated[list[SkuText], Field(min_length=1, max_length=PARTS_MAX)]
+    """The parts to publish. Example: `["WF338109=K3"]`"""
+    sellers: Annotated[list[SellerText], Field(min_length=1, max_length=SHOPS_MAX)]
+    """Whose shops. Example: `["acme", "acme/eu"]`"""
+
+
 @operation(
     "POST", "/api/bulk-publish", need=Need.WRITE, tag=TAG, status=202, name="publish_products"
 )
@@ -98,6 +128,35 @@ def publish(caller: Caller, body: PublishBody) -> PublishBatch:
         raise ConflictError(f"no part could be taken: {reasons}")
     queue = app.for_supplier(caller.supplier_of(seller))
     return _batch(queue, batch_id, seller, parts, now)
+
+
+@operation(
+    "POST",
+    "/api/bulk-publish/shops",
+    need=Need.WRITE,
+    tag=TAG,
+    errors=(404,),
+    status=202,
+    name="publish_in_shops",
+)
+def publish_in_shops(caller: Caller, body: PublishInShopsBody) -> ShopsPublishing:
+    """Ask for parts in several shops, each on its own; the supplier is read once for all.
+
+    A shop that takes none of the parts does not keep the others from theirs. If no shop takes any,
+    the request is refused.
+    """
+    # Whoever may not name one of the shops publishes in none of them.
+    callers = [(seller, caller.for_shop(seller)) for seller in dict.fromkeys(body.sellers)]
+    results = []
+    for seller, own in callers:
+        try:
+            batch = publish(own, PublishBody(part_numbers=body.part_numbers, seller=seller))
+            results.append(ShopPublishing(seller=seller, batch=batch, error=""))
+        except ConflictError as error:
+            results.append(ShopPublishing(seller=seller, batch=None, error=str(error)))
+    if not any(result.batch for result in results):
+        raise ConflictError("; ".join(f"{result.seller}: {result.error}" for result in results))
+    return ShopsPublishing(shops=tuple(results))
 
 
 @operation(

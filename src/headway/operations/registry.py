@@ -28,6 +28,7 @@ from headway.operations import (
     runs,
     sellers,
     shared_permits,
+    shop_groups,
     shop_links,
     shops,
     suppliers,
@@ -37,9 +38,9 @@ from headway.operations.operation import ApiOperation
 
 NOUNS = (
     deployment, listings, imports, history, changes, part_removal, pauses, publishing, accounts,
-    account_commands, account_import, jobs, removals, shops, rehearsals, shop_links, terms,
-    suppliers, probe, recordings, providers, alerts, limits, shared_permits, laws, notify, runs,
-    people, sellers,
+    account_commands, account_import, jobs, removals, shops, shop_groups, rehearsals, shop_links,
+    terms, suppliers, probe, recordings, providers, alerts, limits, shared_permits, laws, notify,
+    runs, people, sellers,
 )  # fmt: skip
 OPERATIONS: tuple[ApiOperation[Any, Any, Any], ...] = tuple(
     declared

@@ -30,9 +30,10 @@ from headway.operations.inputs import (
     example,
 )
 from headway.operations.operation import operation
-from headway.operations.shops import TAG, ShopText
+from headway.operations.shops import TAG, ShopText, shop_name
 from headway.providers.registry import find, known_platform, platform_role, platforms
 from headway.store.accounts.oauth_flows import OAuthFlow, OAuthFlows
+from headway.store.catalog.shop_groups import ShopGroups
 
 LINK_LIFE = timedelta(hours=1)
 
@@ -64,6 +65,10 @@ class LinkBody(RequestBody):
     shop: ShopText
     seller: SellerText
     platform: PlatformText = STOREFRONT
+    main_seller: SellerText | None = None
+    """The seller whose keys and logins open this shop too, if its owner has several.
+    Example: `acme`
+    """
     return_url: Annotated[str, Field(max_length=URL_CHARS_MAX, pattern=PLAIN)] = ""
     """Where the person is sent afterwards; empty for Headway's own page. It must be allowed by
     HEADWAY_RETURN_URLS, and gets a signed outcome. Example: `https://app.example.com/connected`
@@ -95,6 +100,9 @@ def connect_link(caller: OperatorCaller, body: LinkBody) -> ConnectLink:
         callback = redirect_uri(settings.public_url, platform)
     except ConfigError as error:
         raise ConflictError(str(error)) from None
+    if body.main_seller is not None:
+        caller.known(body.main_seller)
+        ShopGroups(app.pool).put(body.seller, body.main_seller, now=caller.now)
     code, expires_at = fresh_secret(), caller.now + LINK_LIFE
     flow = OAuthFlow(
         platform=platform,
@@ -140,7 +148,7 @@ def _link_target(body: LinkBody) -> tuple[PlatformName, str]:
         raise InvalidError(
             f"{platform} has no page where an owner gives access; connect the shop with a token"
         )
-    return platform, role.shop_name(body.shop)
+    return platform, shop_name(role, body.shop)
 
 
 def _require_set_up(settings: Settings, platform: PlatformName) -> None:

@@ -46,6 +46,7 @@ from headway.store.accounts.connections import (
 )
 from headway.store.accounts.status import AccountView
 from headway.store.accounts.warehouse import Warehouse, WrittenCounts
+from headway.store.catalog.shop_groups import ShopGroups
 
 TAG = "shops"
 GREET_S = 20.0
@@ -178,6 +179,10 @@ class ConnectBody(RequestBody):
     """
     title: Text = ""
     """The shop's name, as people know it. Example: `Acme Aviation`"""
+    main_seller: SellerText | None = None
+    """The seller whose keys and logins open this shop too, if its owner has several.
+    Example: `acme`
+    """
     check: bool = True
     """False to store the tokens without calling the shop or its platform."""
 
@@ -270,12 +275,16 @@ def connect_with_tokens(caller: OperatorCaller, body: ConnectBody) -> ConnectedS
     """
     app, platform = caller.app, known_platform(body.platform)
     role = platform_role(platform)
-    name = role.shop_name(body.shop)
+    name = shop_name(role, body.shop)
     client = _own_client(role.tokens, body)
     access, refresh = _plain(body.access_token), _plain(body.refresh_token)
     if client is None:
         _check_tokens(app.settings, role.tokens, access, refresh)
-    owner = ShopOwner(owner_id=body.owner and role.shop_name(body.owner), title=body.title)
+    if body.main_seller is not None:
+        caller.known(body.main_seller)
+        ShopGroups(app.pool).require_possible(body.seller, body.main_seller)
+    owner_id = body.owner and shop_name(role, body.owner, field="owner")
+    owner = ShopOwner(owner_id=owner_id, title=body.title)
 
     def join(owner: ShopOwner) -> ConnectedShop:
         return connect_account(
@@ -293,6 +302,8 @@ def connect_with_tokens(caller: OperatorCaller, body: ConnectBody) -> ConnectedS
         keep_tokens(app, join(owner), access, refresh)
     else:
         keep_client(app, join(owner), client)
+    if body.main_seller is not None:
+        ShopGroups(app.pool).put(body.seller, body.main_seller, now=caller.now)
     if role.find_owner is not None and body.check and not owner.owner_id:
         try:
             owner = _find_owner(app, role, join(owner))
@@ -336,6 +347,14 @@ def disconnect(caller: OperatorCaller, body: DisconnectBody) -> ConnectedShop:
     )
     forget_tokens(app, account)
     return account
+
+
+def shop_name(role: PlatformRole, text: str, *, field: str = "shop") -> str:
+    """Return a shop's name, however a person wrote it; raises InvalidError for the field."""
+    try:
+        return role.shop_name(text)
+    except InvalidError as error:
+        raise InvalidError(f"{field}: {error}") from None
 
 
 def _plain(secret: SecretStr | None) -> str | None:

@@ -10,7 +10,7 @@ import hmac
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from ipaddress import IPv6Address, ip_address, ip_network
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from fastapi import Request, Response
 
@@ -18,17 +18,21 @@ from headway import __version__
 from headway.app import App
 from headway.clock import Clock, ScaledClock
 from headway.core.access import AccessGrant, Principal
+from headway.core.catalog.intake import seller_of
 from headway.errors import ForbiddenError, UnauthenticatedError
-from headway.operations.callers import Caller, caller_of
+from headway.operations.callers import Caller, caller_of, choose_shop
 from headway.store.access.idempotency import Idempotency
 from headway.store.access.keys import ApiKeys
 from headway.store.access.sessions import Sessions
+from headway.store.catalog.shop_groups import ShopGroups
 from headway.web.request_limits import Buckets
 
 # The version that answers, and its clock; a demo's runs faster than real time.
 VERSION_HEADER, NOW_HEADER, SPEED_HEADER = "Headway-Version", "Headway-Now", "Headway-Speed"
 COOKIE = "headway_session"
 CSRF_HEADER = "X-CSRF-Token"
+# One key of an owner acts for each of the owner's shops: this names the shop of a request.
+SELLER_HEADER = "Headway-Seller"
 SAFE = {"GET", "HEAD", "OPTIONS"}
 OUR_SITES = {"same-origin", "none"}
 NOBODY = (
@@ -56,6 +60,7 @@ class AuthenticationGate:
         self.access = ApiKeys(app.pool, clock=app.clock)
         self.sessions = Sessions(app.pool, clock=app.clock)
         self.idempotency = Idempotency(app.pool)
+        self.shop_groups = ShopGroups(app.pool)
         self._real_time = real_time
         self._buckets = Buckets(app.settings.requests_per_minute, real_time)
         self._session_life = timedelta(hours=app.settings.session_h)
@@ -80,15 +85,27 @@ class AuthenticationGate:
         return visitor
 
     def visitor(self, request: Request) -> Visitor | None:
-        """Return who sends the request, by key or else by session; None if unknown."""
+        """Return who sends the request, by key or else by session; None if unknown.
+
+        Raises ForbiddenError if it names a shop that the sender may not act for.
+        """
         scheme, _, shown = request.headers.get("authorization", "").partition(" ")
         if scheme:
             is_key = scheme.lower() == "bearer"
             principal = self.access.find_key(shown.strip(), now=self.now()) if is_key else None
-            return None if principal is None else Visitor(principal=principal)
+            return (
+                None if principal is None else Visitor(principal=self._chosen(request, principal))
+            )
         secret = request.cookies.get(COOKIE, "")
         principal = self.sessions.find(secret, now=self.now())
-        return None if principal is None else Visitor(principal=principal, csrf=csrf_of(secret))
+        if principal is None:
+            return None
+        return Visitor(principal=self._chosen(request, principal), csrf=csrf_of(secret))
+
+    def _chosen(self, request: Request, principal: Principal) -> Principal:
+        """Return the principal as the shop that the request names, if it names one."""
+        named = request.headers.get(SELLER_HEADER, "")
+        return choose_shop(self.app, principal, seller_of(unquote(named))) if named else principal
 
     def require_own_page(self, request: Request) -> None:
         """Raise ForbiddenError if a page of another site made this browser send the request."""
@@ -129,6 +146,12 @@ class AuthenticationGate:
             httponly=True,
             samesite="lax",
         )
+
+    def switch_shop(self, request: Request, who: Principal, seller: str) -> None:
+        """Let a session show another shop of its owner; raises RequestError for any other."""
+        chosen = choose_shop(self.app, who, seller_of(seller))
+        shown = None if chosen.home is None else chosen.seller
+        self.sessions.act_as(request.cookies.get(COOKIE, ""), shown, now=self.now())
 
     def log_out(self, request: Request, reply: Response) -> None:
         """End the session that this browser has."""

@@ -86,7 +86,9 @@ def _idempotent_request(
 ) -> IdempotentRequest:
     if not 0 < len(key) <= KEY_CHARS_MAX or not key.isascii() or not key.isprintable():
         raise InvalidError(f"{HEADER}: write up to {KEY_CHARS_MAX} printable ASCII characters")
-    target = f"{request.method} {request.url.path}?{request.url.query}"
+    # The same request for another shop of the owner is another one.
+    shop = f" for {who.seller}" if who.home else ""
+    target = f"{request.method} {request.url.path}?{request.url.query}{shop}"
     fingerprint = hashlib.sha256(target.encode() + b"\n" + body).digest()
     return IdempotentRequest(principal=who.id, key=key, fingerprint=fingerprint, owner=fresh_id())
 

@@ -1,5 +1,7 @@
 """`/login`: a browser shows a key, or a link that works once, and gets a session; `/logout`.
 
+`/switch` chooses another shop of the same owner for a session.
+
 Wrong tries are counted for an address before they are looked at, in the store, so that several
 processes count together. Everything works without JavaScript.
 """
@@ -26,6 +28,7 @@ LATER = "Load this page again in a minute."
 WRONG_KEY = "This API key is invalid, was revoked, or has expired."
 DEAD_LINK = "This link was used before, or is too old. Make a new one: headway key link."
 NOTHING = "Paste a key into the field."
+FormAct = Callable[[Visitor, Mapping[str, str], Response], None]
 
 
 def router(gate: AuthenticationGate, pages: Environment) -> APIRouter:
@@ -36,6 +39,7 @@ def router(gate: AuthenticationGate, pages: Environment) -> APIRouter:
     routes.add_api_route("/login", login.show_key, methods=["POST"])
     routes.add_api_route("/login/{link}", login.open_link, methods=["GET"])
     routes.add_api_route("/logout", login.leave, methods=["POST"])
+    routes.add_api_route("/switch", login.switch, methods=["POST"])
     return routes
 
 
@@ -122,21 +126,39 @@ class _LoginPages:
 
     async def leave(self, request: Request) -> Response:
         """End the session if the request comes from our own page."""
+
+        def end(_visitor: Visitor, _form: Mapping[str, str], reply: Response) -> None:
+            self._gate.log_out(request, reply)
+
+        return await self._from_own_page(request, end, onward="/login")
+
+    async def switch(self, request: Request) -> Response:
+        """Show another shop of the owner from now on, if the request comes from our own page."""
+
+        def choose(visitor: Visitor, form: Mapping[str, str], _reply: Response) -> None:
+            self._gate.switch_shop(request, visitor.principal, form.get("seller", ""))
+
+        return await self._from_own_page(request, choose, onward="/")
+
+    async def _from_own_page(self, request: Request, act: FormAct, *, onward: str) -> Response:
+        """Do what a form of our own page asks for; without a session there is nothing to do."""
         body = await read_body(request, bytes_max=FORM_BYTES_MAX)
         if isinstance(body, Response):
             return body
-        token = request.headers.get(CSRF_HEADER) or _form(body).get("csrf", "")
-        return await run_in_threadpool(self._leave, request, token)
+        return await run_in_threadpool(self._act, request, _form(body), act, onward)
 
-    def _leave(self, request: Request, token: str) -> Response:
-        reply = RedirectResponse("/login", status_code=303)
+    def _act(
+        self, request: Request, form: Mapping[str, str], act: FormAct, onward: str
+    ) -> Response:
+        reply = RedirectResponse(onward, status_code=303)
+        token = request.headers.get(CSRF_HEADER) or form.get("csrf", "")
         try:
             visitor = self._gate.visitor(request)
             if visitor is not None and visitor.csrf is not None:
                 self._gate.require_own_page(request)
                 if not hmac.compare_digest(token.encode(), visitor.csrf.encode()):
                     return problem(403, "the form lacks this session's token")
-                self._gate.log_out(request, reply)
+                act(visitor, form, reply)
         except StoreError:
             return self._page(503, LATER, onward="/")
         except RequestError as error:

@@ -29,6 +29,9 @@ Send an API key as `Authorization: Bearer hw_...`; `x-headway-need` is the permi
 needs. Errors are problem details (RFC 9457) that name the field and say what to do. Times are UTC
 in ISO 8601. Money is decimal text, such as `"129.90"`; the `currency` beside it is an ISO 4217
 code. Lists are pages: pass `next_cursor` as `cursor` to get the next one.
+
+A key of an owner with several shops acts for one of them with the header `Headway-Seller`; see
+`GET /api/me/shops`.
 """
 TAGS: Mapping[str, str] = {
     "status": "The deployment at a glance: the next call, what is up to date, and what is not.",

@@ -19,6 +19,7 @@ from headway.app import App
 from headway.clock import ScaledClock, SystemClock
 from headway.core.access import Need, Principal, Role
 from headway.core.catalog.listings import SellerId
+from headway.core.dispatch import STOREFRONT
 from headway.errors import StoreError
 from headway.providers.registry import main_storefront
 from headway.web.authentication import AuthenticationGate, Visitor
@@ -47,18 +48,29 @@ def router() -> APIRouter:
     routes = APIRouter(include_in_schema=False, route_class=PageRoute)
     for name in WHOLE:
         routes.add_api_route(SECTIONS[name].path, _page(name), response_class=HTMLResponse)
+    routes.add_api_route("/shops", _all_shops, response_class=HTMLResponse)
     routes.add_api_route("/live", _live)
     return routes
 
 
 def _page(name: str) -> Callable[[Request], HTMLResponse]:
     def page(request: Request) -> HTMLResponse:
-        subject = subject_of(name, request.url.query)
-        return show(
-            request, PanelKey(view=name, seller=principal_of(request).seller, subject=subject)
-        )
+        return show(request, _key(principal_of(request), name, request.url.query))
 
     return page
+
+
+def _all_shops(request: Request) -> HTMLResponse:
+    return show(request, _key(principal_of(request), "shops", ""))
+
+
+def _key(who: Principal, view: str, subject: str) -> PanelKey:
+    """Return the key of a panel; all shops are those of the person's own seller."""
+    if view == "shops":
+        subject = who.main or ""
+    elif view not in {"part", "rehearsal"}:
+        subject = subject_of(view, subject)
+    return PanelKey(view=view, seller=who.seller, subject=subject)
 
 
 def show(request: Request, key: PanelKey, *, title: str = "", still: str = "") -> HTMLResponse:
@@ -72,6 +84,7 @@ def show(request: Request, key: PanelKey, *, title: str = "", still: str = "") -
     rights = _rights(who)
     if visitor and not _may(who, section):
         status, panel = FORBIDDEN, site.pages.get_template("denied.html").render(section=section)
+        still = ""
     else:
         # Without a database no user can be authenticated, so no earlier data is shown.
         drawing: Drawing = site.feed.drawing(key, rights) if visitor else site.feed.nothing(key)
@@ -85,9 +98,19 @@ def show(request: Request, key: PanelKey, *, title: str = "", still: str = "") -
         principal=who,
         rights=rights,
         csrf=csrf_of_page(visitor),
+        own_shops=_own_shops(request, who),
         now=site.clock.now(),
     )
     return HTMLResponse(html, status_code=status, headers=NO_STORE)
+
+
+def _own_shops(request: Request, who: Principal) -> list[SellerId]:
+    """Return the shops that a person may choose from; none for those who see all, or one only."""
+    gate: AuthenticationGate = request.app.state.gate
+    try:
+        return gate.shop_groups.shops_of(who.main) if who.main else []
+    except StoreError:
+        return []
 
 
 def _stream(key: PanelKey) -> str:
@@ -106,8 +129,7 @@ async def _live(request: Request, view: str = "now", subject: str = "") -> Respo
         return problem(
             429, f"more than {STREAMS_MAX} streams at once", headers={"Retry-After": "60"}
         )
-    about = subject if view in {"part", "rehearsal"} else subject_of(view, subject)
-    key = PanelKey(view=view, seller=who.seller, subject=about)
+    key = _key(who, view, subject)
     return _Stream(_events(request, key, who), watching=watching, who=who.holder)
 
 
@@ -198,6 +220,7 @@ def templates(app: App) -> Environment:
         policy=app.policy.name,
         has_slots=not app.policy.is_eager,
         sections=MENU,
+        storefront=STOREFRONT,
         money=money,
         number=number,
         shop_address=partial(main_storefront()[1].address, app.settings),

@@ -62,6 +62,7 @@ def router(app: App, pages: Environment) -> APIRouter:
             cursor=cursor,
             is_one_seller=own is not None,
             can_write=principal_of(request).may(Need.WRITE),
+            can_operate=principal_of(request).may(Need.OPERATE),
             now=app.clock.now(),
         )
         return show(request, PanelKey(view="parts", seller=own), still=still)

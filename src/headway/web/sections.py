@@ -16,6 +16,7 @@ from headway.operations.deployment import freshness, status
 from headway.operations.listings import ListingExplanation
 from headway.operations.people import keys
 from headway.operations.rehearsals import RehearsalProgress, rehearsal_progress
+from headway.operations.shop_groups import ShopGroup, my_shops
 from headway.operations.status import day_of
 from headway.operations.suppliers import SupplierStatuses, worst_suppliers
 from headway.store.catalog.history import HistoryEvent
@@ -35,7 +36,11 @@ SELLERS_SHOWN = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A section of the page: its address, its title and its icon."""
+    """A section of the page: its address, its title and its icon.
+
+    One without an address of its own is `within` another. One that `is_still` has a live panel
+    without content; what it shows is rendered once.
+    """
 
     name: str
     title: str
@@ -43,11 +48,13 @@ class Section:
     icon: str = ""
     shortcut: str = ""
     need: Need | None = None
+    within: str = ""
+    is_still: bool = False
 
     @property
     def template(self) -> str:
-        """The template that renders it."""
-        return f"{self.name}.html"
+        """The template that renders its panel."""
+        return "still.html" if self.is_still else f"{self.name}.html"
 
 
 SECTIONS = {
@@ -66,13 +73,26 @@ SECTIONS = {
         Section(name="changes", path="/changes", title="Changes", icon="swap", shortcut="c"),
         Section(name="trouble", path="/trouble", title="Trouble", icon="warning", shortcut="x"),
         Section(name="accounts", path="/accounts", title="Accounts", icon="link", shortcut="a"),
-        Section(name="parts", path="/parts", title="Parts", icon="parts", shortcut="p"),
+        Section(
+            name="parts", path="/parts", title="Parts", icon="parts", shortcut="p", is_still=True
+        ),
         Section(
             name="keys", path="/keys", title="Keys", icon="key", shortcut="k", need=Need.OPERATE
         ),
-        Section(name="part", title="Part"),
+        Section(name="shops", title="All shops"),
+        Section(name="part", title="Part", within="parts"),
         Section(name="rehearsal", title="Rehearsal"),
-        Section(name="api", title="API reference"),
+        Section(
+            name="import", title="Import parts", need=Need.OPERATE, within="parts", is_still=True
+        ),
+        Section(
+            name="connect",
+            title="Connect a shop",
+            need=Need.OPERATE,
+            within="accounts",
+            is_still=True,
+        ),
+        Section(name="api", title="API reference", is_still=True),
     )
 }
 MENU = [section for section in SECTIONS.values() if section.path]
@@ -166,6 +186,13 @@ def _part(app: App, key: PanelKey, _scene: Scene) -> PartsSection:
     )
 
 
+def _shops(app: App, key: PanelKey, _scene: Scene) -> ShopGroup | None:
+    """Read the shops of the owner whose main seller is the subject."""
+    if not key.subject:
+        return None
+    return my_shops(seller_or_operator(app, ACTOR, SellerId(key.subject)))
+
+
 def _rehearsal(app: App, key: PanelKey, _scene: Scene) -> RehearsalProgress | None:
     caller = seller_or_operator(app, ACTOR, key.seller)
     try:
@@ -212,5 +239,6 @@ MORE: Mapping[str, Callable[[App, PanelKey, Scene], object]] = {
     "timetable": _timetable,
     "keys": lambda app, _key, _scene: keys(operator(app, ACTOR)).keys,
     "part": _part,
+    "shops": _shops,
     "rehearsal": _rehearsal,
 }

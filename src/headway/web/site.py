@@ -16,6 +16,7 @@ from headway.app import App
 from headway.clock import Clock, SystemClock
 from headway.web import (
     api_pages,
+    form_pages,
     login,
     oauth,
     pages,
@@ -98,6 +99,7 @@ def create(
     site.include_router(pages.router())
     site.include_router(part_pages.router(app, drawn))
     site.include_router(rehearsal_pages.router(app, drawn))
+    site.include_router(form_pages.router(app, drawn))
     site.include_router(oauth.router(app, drawn))
     site.include_router(webhooks.router(app, body_wait_s=body_wait_s))
     site.include_router(runbook.router())

@@ -215,7 +215,7 @@ SHOPIFY = Provider(
             app=_app,
             lifetime_note=(
                 "how long this token lasts is unknown: one of an app from the Dev Dashboard ends"
-                " after 24 hours; connect with --client-id ID, and Headway renews it"
+                " after 24 hours; connect with its client id and secret, and Headway renews it"
             ),
         ),
         missing_scopes=_missing_scopes,

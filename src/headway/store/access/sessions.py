@@ -37,10 +37,13 @@ LIVE = """session.expires_at > %(now)s AND (session.key_id IS NULL OR EXISTS (
     AND (key.expires_at IS NULL OR key.expires_at > %(now)s)))"""
 FIND = f"""
 SELECT session.id::text, session.name, session.role, session.user_id, session.key_id::text,
-  session.hash, session.last_seen_at
+  session.hash, session.last_seen_at,
+  (SELECT profile.user_id FROM profiles AS profile WHERE profile.user_id = session.acting_as
+   AND profile.main_seller = session.user_id)
 FROM sessions AS session WHERE session.hash = %(hash)s AND {LIVE}
 """
 SEE = "UPDATE sessions SET last_seen_at = %(now)s WHERE id = %(id)s AND last_seen_at <= %(before)s"
+ACT_AS = f"UPDATE sessions AS session SET acting_as = %(seller)s WHERE hash = %(hash)s AND {LIVE}"
 ALL = f"SELECT {COLUMNS} FROM sessions AS session WHERE {LIVE} ORDER BY session.last_seen_at DESC"
 END = f"DELETE FROM sessions AS session WHERE {{which}} AND {LIVE} RETURNING {COLUMNS}"
 END_MINE = END.format(which="hash = %(hash)s")
@@ -110,12 +113,17 @@ class Sessions(Queries):
             row = connection.execute(FIND, values).fetchone()
             if row is None or not hmac.compare_digest(bytes(row[5]), digest(secret)):
                 return None
-            id_, name, role, user_id, key_id, _, seen_at = row
+            id_, name, role, user_id, key_id, _, seen_at, acting_as = row
             if seen_at <= before:
                 connection.execute(SEE, {**values, "id": id_})
-        return Principal(
+        principal = Principal(
             id=f"session:{id_}", name=name, role=Role(role), seller=user_id, key_id=key_id
         )
+        return principal if acting_as is None else principal.acting_as(acting_as)
+
+    def act_as(self, secret: str, seller: SellerId | None, *, now: datetime) -> None:
+        """Let a browser show another shop of its owner; None for the seller's own."""
+        self._write(ACT_AS, {"hash": digest(secret), "seller": seller, "now": now})
 
     def live(self, *, now: datetime) -> list[BrowserSession]:
         """Return every valid session, last used first."""

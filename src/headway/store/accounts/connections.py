@@ -106,6 +106,10 @@ WHERE (%(user_id)s::text IS NULL OR user_id = %(user_id)s) AND (%(after)s::text 
      > (%(after)s, %(platform)s::text <> '{STOREFRONT}', %(platform)s::text, %(shop)s::text))
 ORDER BY user_id, platform <> '{STOREFRONT}', platform, shop LIMIT %(limit)s
 """
+STOREFRONTS = f"""
+SELECT {COLUMNS} FROM connected_accounts
+WHERE platform = '{STOREFRONT}' AND user_id = ANY(%(user_ids)s)
+"""
 TALLY = f"""
 SELECT user_id,
   (SELECT count(*) FROM product WHERE product.user_id = account.user_id),
@@ -307,6 +311,12 @@ class ConnectedShops:
         with guarded(), self._pool.connection() as connection:
             return [_account(row) for row in connection.execute(SOME, values).fetchall()]
 
+    def storefronts(self, user_ids: Collection[SellerId]) -> Sequence[ConnectedShop]:
+        """Return the storefronts of these sellers."""
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(STOREFRONTS, {"user_ids": [*user_ids]}).fetchall()
+        return [_account(row) for row in rows]
+
     def tally(self, user_ids: Collection[SellerId]) -> dict[SellerId, ShopTally]:
         """Count the listings in the shops of these sellers, and the changes that wait."""
         with guarded(), self._pool.connection() as connection:
@@ -377,7 +387,8 @@ def _conflict(connection: Connection[Any], values: Mapping[str, Any]) -> Conflic
     owner, owned = connection.execute(IN_THE_WAY, values).fetchall()[0]
     if owner == values["user_id"]:
         return ConflictError(
-            f"{owner} has the shop {owned}; connect {values['shop']} as another seller"
+            f"{owner} has the shop {owned}; connect {values['shop']} as another seller of the same"
+            f" owner: --seller {owner}/2 --with {owner}"
         )
     return ConflictError(f"{owned} is the shop of {owner}; a shop has one seller")
 

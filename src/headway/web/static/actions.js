@@ -42,11 +42,16 @@ async function ask(verb, body, key = freshKey()) {
     Accept: "application/json",
     "X-CSRF-Token": document.querySelector('meta[name="csrf-token"]').content,
   };
+  // The shop that this page shows, whatever another tab has chosen since.
+  if (document.body.dataset.seller) headers["Headway-Seller"] = encodeURIComponent(document.body.dataset.seller);
   if (method !== "GET") Object.assign(headers, { "Content-Type": "application/json", "Idempotency-Key": key });
   const answer = await fetch(url, { method, headers, body: method === "GET" ? undefined : JSON.stringify(body), credentials: "same-origin" });
   const reply = await answer.json().catch(() => ({}));
   if (answer.status === 401) location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
-  if (!answer.ok) throw new Error(reply.detail || reply.title || `the server answered ${answer.status}`);
+  if (!answer.ok) {
+    const trouble = new Error(reply.detail || reply.title || `the server answered ${answer.status}`);
+    throw Object.assign(trouble, { status: answer.status, retryAfterS: Number(answer.headers.get("Retry-After")) });
+  }
   return reply;
 }
 
@@ -54,6 +59,7 @@ async function ask(verb, body, key = freshKey()) {
 function messageOf(reply, fallback) {
   if (reply.new && reply.next_sync_at) return `${reply.sku}: moved to ${slot(reply.new)}, next read at ${reply.next_sync_at.slice(11, 16)} UTC`;
   if (reply.batch_id) return requested(reply);
+  if (reply.shops?.[0]?.batch !== undefined) return reply.shops.map(({ seller, batch, error }) => `${seller}: ${batch ? requested(batch) : error}`).join(" · ");
   if (reply.terms) return `price rule of ${reply.seller} saved; it takes effect when a part is next read`;
   if (Array.isArray(reply.pauses)) return paused(reply.pauses);
   const results = Object.values(reply).find((list) => Array.isArray(list)) || [];
@@ -186,7 +192,8 @@ async function askFirst(button) {
     field.hidden = !askedFields.has(field.dataset.field);
     for (const input of field.querySelectorAll("input, select, textarea")) {
       input.disabled = field.hidden;
-      input.required = askedFields.get(field.dataset.field) || false;
+      delete input.dataset.loaded;
+      input.required = (askedFields.get(field.dataset.field) && input.type !== "checkbox") || false;
       if (button.dataset[input.name]) input.value = button.dataset[input.name];
     }
   }
@@ -204,6 +211,7 @@ async function askFirst(button) {
     }
   };
   try {
+    if (button.dataset.loads) await load(form, button.dataset.loads);
     if (button.dataset.preview === "open") shown = await preview(button, {});
     dialog.showModal();
   } catch (trouble) {
@@ -211,16 +219,31 @@ async function askFirst(button) {
   }
 }
 
+// Fills a form with what holds now; only what is then changed is sent.
+async function load(form, address) {
+  const { terms } = await ask(`GET ${address}`);
+  for (const input of form.elements) {
+    if (input.disabled || !(input.name in terms)) continue;
+    input.value = input.name === "markup" ? `${Number((terms.markup * 100).toFixed(4))}%` : terms[input.name];
+    input.dataset.loaded = input.value;
+  }
+}
+
 function answers(form) {
   const values = {};
   for (const [name, value] of new FormData(form)) {
+    const { loaded } = form.elements[name]?.dataset || {};
+    if (loaded !== undefined && loaded === value) continue;
     if (name === "for_min") {
       if (value) values.until = until(Number(value));
     } else if (name === "hour" || name === "minute") values[name] = Number(value);
     else if (name === "part_numbers") values[name] = value.split("\n").map((line) => line.trim()).filter(Boolean);
     else if (name === "markup") { if (value) values.markup = share(value); }
+    else if (name === "gives_up") values.reset = true;
+    else if (name === "sellers") (values.sellers ||= []).push(value);
+    else if (name === "currency") values.currency = value.toUpperCase();
     else if (name === "to") values.to = `${value}Z`;
-    else if (value) values[name] = value;
+    else if (value || loaded) values[name] = value;
   }
   return values;
 }

@@ -50,6 +50,11 @@ function readState() {
   // Drawn for nobody, while nobody could be known: now we can be.
   if ("nobody" in document.body.dataset) location.reload();
   const facts = state.dataset;
+  // Another tab has chosen another shop of the owner: the buttons here are about this one.
+  if (facts.seller !== document.body.dataset.seller) {
+    location.reload();
+    return;
+  }
   if (!anchor || anchor.now !== Number(facts.now)) {
     anchor = { now: Number(facts.now), at: performance.now(), speed: Number(facts.speed) };
   }
