@@ -7,6 +7,14 @@ install = $(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r $(
 export UV_SYSTEM_CERTS := 1
 # Without a cache of bytecode every process compiles all packages again, which takes a second.
 unexport PYTHONDONTWRITEBYTECODE
+# `make test PYTHON=python3.13` makes .venv again if another Python made it.
+ifeq ($(origin PYTHON),command line)
+VERSION_OF = import sys; print(sys.version)
+ifneq ($(shell $(PYTHON) -c '$(VERSION_OF)'),$(shell $(BIN)/python -c '$(VERSION_OF)' 2>/dev/null))
+$(shell rm -f .venv/.ok*)
+CLEAR = --clear
+endif
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run run-scale test check fmt bench docs campaign pictures lock clean wheel sbom release
@@ -20,7 +28,7 @@ setup: .venv/.ok  ## install everything into .venv (the other targets do it by t
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "headway needs Python 3.11 or newer; found " + sys.version.split()[0] + ". Try: make PYTHON=python3.12")'
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "This Python has no venv module. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 	@echo "installing into .venv (about 20 s, once) ..."
-	@$(PYTHON) -m venv .venv
+	@$(PYTHON) -m venv $(CLEAR) .venv
 	@$(BIN)/pip install -q --disable-pip-version-check uv==0.13.7 >/dev/null 2>&1 || true
 	@$(call install,requirements.lock)
 	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -83,7 +91,7 @@ lock: .venv/.ok  ## regenerate all requirements*.lock files (needs network)
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate tests/clients/requirements.in -o requirements-clients.lock
 	@echo cyclonedx-bom | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements.lock -c requirements-docs.lock - -o requirements-sbom.lock
 
-wheel: .venv/.ok  ## build the wheel into dist
+wheel: docs  ## build the wheel, with the documentation in it, into dist
 	@$(BIN)/python -m hatchling build -t wheel -d dist
 
 sbom: .venv/.ok-sbom  ## list what the container image installs, as CycloneDX, in dist/headway.cdx.json

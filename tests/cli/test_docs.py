@@ -1,7 +1,5 @@
 """The command docs, and the site that it serves."""
 
-import re
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.cli.conftest import Headway, start_command
+from tests.cli.conftest import Headway
 from tests.conftest import HTTP_TIMEOUT_S
 
 from headway.cli import docs
@@ -51,19 +49,6 @@ def test_without_a_built_site_the_error_says_how_to_build_it(tmp_path: Path) -> 
 def test_a_port_in_use_is_named(site: Path) -> None:
     with docs._server(site, 0) as server, pytest.raises(ConfigError, match="cannot listen on port"):
         docs._server(site, server.server_port)
-
-
-@pytest.mark.skipif(not docs.SITE.is_dir(), reason="make docs builds the site")
-@pytest.mark.parametrize("signal_number", (signal.SIGINT, signal.SIGTERM))
-def test_the_command_prints_the_address_and_ends_on_a_signal(signal_number: signal.Signals) -> None:
-    with start_command("docs") as process:
-        assert process.stdout is not None
-        address = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
-        assert address
-        page = httpx.get(address[0], timeout=HTTP_TIMEOUT_S, trust_env=False)
-        assert "Headway documentation" in page.text
-        process.send_signal(signal_number)
-        assert process.wait() == 0
 
 
 def test_an_unknown_option_is_refused(headway_in_process: Headway) -> None:

@@ -71,24 +71,25 @@ def add_write(execute: Execute, sku: str, at: datetime, old: str, new: str) -> N
     )
 
 
-def test_hold_lists_changes_with_old_price_new_price_and_reason(
+def test_held_lists_changes_with_old_price_new_price_and_reason(
     on_database: Headway, put: Put
 ) -> None:
     put("acme", "P1", "rises by 127 %", "25.00")
     put("zenith", "P2", "no price was quoted")
-    output = on_database("hold").out
+    output = on_database("held").out
     assert "11.00 to 25.00  rises by 127 %" in output
     assert "no price was quoted; cannot be approved" in output
-    page = on_database("hold", "--seller", "zenith", "--json").object()
+    page = on_database("held", "--seller", "zenith", "--json").object()
     assert [change["sku"] for change in page["held"]] == ["P2"]
     assert page["has_more"] is False
-    assert "headway hold --limit 10" in on_database("hold", "--limit", "1").out
+    assert "headway held --limit 10" in on_database("held", "--limit", "1").out
+    assert on_database("hold").out == output  # its old name
 
 
 @pytest.mark.parametrize(
     "command",
     (
-        ("hold",), ("approve", "--all", "--reason", "why"), ("revive", "--all"),
+        ("held",), ("approve", "--all", "--reason", "why"), ("revive", "--all"),
         ("rollback", "--since", "2h", "--to", "2h", "--yes"),
     ),
 )  # fmt: skip

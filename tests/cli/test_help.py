@@ -23,14 +23,15 @@ WITHOUT_DATA = {
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Yield every command of the application, without groups, by its full name."""
+    """Yield every command that the help lists, without groups, by its full name."""
 
     def walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
         if not hasattr(command, "commands"):
             yield name, command
             return
         for child, inner in command.commands.items():
-            yield from walk(f"{name} {child}", inner)
+            if not inner.hidden:
+                yield from walk(f"{name} {child}", inner)
 
     yield from walk("headway", get_group(build(whole=True)))
 

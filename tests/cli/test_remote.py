@@ -29,8 +29,8 @@ QUERIES = [
     ["explain", SHARED],
     ["explain", SHARED, "--seller", BEST],
     ["explain", "acme/etsy/orders"],
-    ["hold"],
-    ["hold", "--seller", ACME, "--limit", "1"],
+    ["held"],
+    ["held", "--seller", ACME, "--limit", "1"],
     ["jobs"],
     ["jobs", "--seller", ACME, "--platform", "etsy", "--limit", "2"],
     ["quota"],
@@ -157,7 +157,7 @@ REFUSALS = [
     ["explain", "WF338109=K4"],
     ["explain", "SHARED", "--seller", "nobody"],
     ["explain", "acme/etsy/nothing"],
-    ["hold", "--seller", "nobody"],
+    ["held", "--seller", "nobody"],
     ["jobs", "--seller", "acne"],
     ["approve", SHARED],
     ["approve", HELD, "NO-SUCH"],
@@ -261,14 +261,14 @@ def test_an_action_does_and_prints_the_same(
     for command in actions:
         result = run_both(both, *command, *form)
         assert result.code in {0, 1}, result.err
-    for query in (["hold"], ["jobs"], ["explain", HELD], ["explain", PARKED]):
+    for query in (["held"], ["jobs"], ["explain", HELD], ["explain", PARKED]):
         run_both(both, *query)
 
 
 def test_errors_are_the_same_and_change_nothing(both: LocalAndRemote) -> None:
     both.write(DEAD, "orders")
     both.write(HELD_REMOVALS)
-    queries = (["hold"], ["jobs"], ["explain", HELD], ["explain", "acme/etsy/orders"])
+    queries = (["held"], ["jobs"], ["explain", HELD], ["explain", "acme/etsy/orders"])
     before = [run_both(both, *query).out for query in queries]
     for command in REFUSALS:
         assert run_both(both, *command).error(2)

@@ -27,29 +27,29 @@ CALL = (
 def test_the_option_overrides_the_setting_and_an_empty_one_means_local(
     both: LocalAndRemote,
 ) -> None:
-    remote = both.remote("hold", "--server", both.url, HEADWAY_SERVER="http://127.0.0.1:9")
-    assert remote.out == both.remote("hold").out
+    remote = both.remote("held", "--server", both.url, HEADWAY_SERVER="http://127.0.0.1:9")
+    assert remote.out == both.remote("held").out
     here = both.run(
-        "hold", "--server", "", HEADWAY_SERVER="http://127.0.0.1:9", **both.local_settings
+        "held", "--server", "", HEADWAY_SERVER="http://127.0.0.1:9", **both.local_settings
     )
     assert (here.out, here.err) == (remote.out, "")
 
 
 def test_without_a_key_it_shows_how_to_create_one(both: LocalAndRemote) -> None:
-    message = both.remote("hold", HEADWAY_API_KEY="").error(2)
+    message = both.remote("held", HEADWAY_API_KEY="").error(2)
     assert "set HEADWAY_API_KEY" in message
     assert "headway key create NAME --role operator" in message
 
 
 def test_an_unknown_key_is_refused_and_not_shown(both: LocalAndRemote) -> None:
-    refused = both.remote("hold", "--json", HEADWAY_API_KEY="hw_wrong")
+    refused = both.remote("held", "--json", HEADWAY_API_KEY="hw_wrong")
     assert "does not accept the key in HEADWAY_API_KEY" in refused.error(2)
     assert json.loads(refused.out)["exit_code"] == 2
     assert "hw_wrong" not in refused.out + refused.err
 
 
 def test_an_unreachable_server_is_reported(both: LocalAndRemote) -> None:
-    message = both.remote("hold", HEADWAY_SERVER="http://127.0.0.1:9").error(1)
+    message = both.remote("held", HEADWAY_SERVER="http://127.0.0.1:9").error(1)
     assert message == (
         "headway: no connection to http://127.0.0.1:9: no server is running there; start it with:"
         " headway run"
@@ -62,11 +62,11 @@ def test_a_seller_reaches_only_its_own_data(both: LocalAndRemote) -> None:
     def run(*command: str) -> Any:
         return both.remote(*command, HEADWAY_API_KEY=key)
 
-    assert [change["sku"] for change in run("hold", "--json").object()["held"]] == [BEST_ONLY]
+    assert [change["sku"] for change in run("held", "--json").object()["held"]] == [BEST_ONLY]
     assert {part["seller"] for part in run("parts", "--json").object()["parts"]} == {BEST}
     assert run("explain", SHARED, "--json").object()["listings"][0]["seller"] == BEST
     assert "no listing has the part number" in run("approve", HELD).error(2)
-    assert "this key belongs to best" in run("hold", "--seller", ACME).error(2)
+    assert "this key belongs to best" in run("held", "--seller", ACME).error(2)
     assert run("limits").error(2)
     reader_key = both.key(Role.READER)
     assert both.remote("parts", HEADWAY_API_KEY=reader_key).code == 0

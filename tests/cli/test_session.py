@@ -13,7 +13,7 @@ from tests.cli.conftest import PROGRAM, Headway, bare_environment
 from headway.store.server.embedded import EmbeddedServer
 
 READS = (
-    ["status"], ["parts"], ["alerts"], ["hold", "--json"], ["jobs"], ["db", "status"],
+    ["status"], ["parts"], ["alerts"], ["held", "--json"], ["jobs"], ["db", "status"],
     ["vault", "status"], ["approve", "P1"], ["tier", "acme"],
 )  # fmt: skip
 

@@ -21,7 +21,7 @@ TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 INSTALLED = {"make setup", ". .venv/bin/activate"}
 # Commands that run until Ctrl-C, and those that may be repeated until they show what is expected.
 SERVICES = {"demo", "run"}
-REPEATABLE = {"history", "hold", "jobs", "quota", "rehearse", "shops", "status"}
+REPEATABLE = {"history", "held", "jobs", "quota", "rehearse", "shops", "status"}
 PATIENCE_S = 240
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 TITLE = re.compile(r'title="([^"]+)"')

@@ -18,7 +18,7 @@ from typer._completion_classes import completion_init
 from typer.main import get_group
 
 from headway import __version__
-from headway.cli.commands import COMMANDS, PANELS
+from headway.cli.commands import ALIASES, COMMANDS, PANELS
 from headway.errors import ConfigError, HeadwayError, RequestError, StoreError
 
 FAILED, MISUSED, NO_DATABASE, INTERRUPTED = 1, 2, 3, 130
@@ -91,7 +91,8 @@ def _words_to_complete() -> list[str]:
 
 def _called(arguments: Sequence[str]) -> str | None:
     """Return the name of the called command."""
-    return next((word for word in arguments if not word.startswith("-")), None)
+    called = next((word for word in arguments if not word.startswith("-")), "")
+    return ALIASES.get(called, called) or None
 
 
 def _missing(error: ModuleNotFoundError, arguments: Sequence[str]) -> ConfigError:

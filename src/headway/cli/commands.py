@@ -41,7 +41,7 @@ PANELS = {
         "audit": ("headway.cli.monitoring", "Export every event as CSV or as lines of JSON."),
     },
     "Decide": {
-        "hold": ("headway.cli.held_changes", "List the changes that are held for a person."),
+        "held": ("headway.cli.held_changes", "List the changes that are held for a person."),
         "approve": ("headway.cli.held_changes", "Let held changes reach the shop."),
         "reject": (
             "headway.cli.held_changes",
@@ -180,3 +180,5 @@ PANELS = {
     },
 }
 COMMANDS = {name: entry for commands in PANELS.values() for name, entry in commands.items()}
+# Other names of commands, which the help does not list.
+ALIASES = {"hold": "held"}

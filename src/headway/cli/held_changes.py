@@ -1,4 +1,4 @@
-"""`headway hold`, `approve`, `reject`, `rollback`, `revive`, `remove`: what a person decides.
+"""`headway held`, `approve`, `reject`, `rollback`, `revive`, `remove`: what a person decides.
 
 A part that was named but left as it was makes the exit code 1, and the answer says why.
 """
@@ -40,7 +40,9 @@ BodyT = TypeVar("BodyT", "changes.Approval", "changes.Decision", "changes.Rollba
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command("hold", epilog=_examples("hold", "hold --seller acme --json"))(hold)
+    app.command("held", epilog=_examples("held", "held --seller acme --json"))(held)
+    # Its old name, for scripts that use it.
+    app.command("hold", hidden=True)(held)
     app.command(
         "approve",
         epilog=_examples(
@@ -71,7 +73,7 @@ def _examples(*lines: str) -> str:
     return "\n\n".join(["Examples:", *(f"headway {line}" for line in lines)])
 
 
-def hold(
+def held(
     *,
     seller: Annotated[str | None, typer.Option(help="Only this seller's.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many to show, the oldest first.")] = 50,
@@ -85,10 +87,10 @@ def hold(
     from headway.operations import changes
 
     with open_client(server) as client:
-        held, has_more = collect(client, changes.held, seller=seller_id(seller), limit=limit)
+        waiting, has_more = collect(client, changes.held, seller=seller_id(seller), limit=limit)
         now = client.now
         if as_json:
-            emit({"held": held, "has_more": has_more})
+            emit({"held": waiting, "has_more": has_more})
             return
         rows = [
             (
@@ -98,11 +100,11 @@ def hold(
                 change.reason if change.can_approve else f"{change.reason}; cannot be approved",
                 format_time(change.held_at, now),
             )
-            for change in held
+            for change in waiting
         ]
         table(("part", "seller", "price", "held because", "since"), rows, empty="nothing is held")
         if has_more:
-            say(f"and more; show them with: headway hold --limit {limit * 10}")
+            say(f"and more; show them with: headway held --limit {limit * 10}")
 
 
 def approve(

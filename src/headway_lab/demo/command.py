@@ -145,11 +145,12 @@ def demo(
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
         stack.enter_context(console.log.library_warnings())
         taken = stack.enter_context(listen(settings.web_host, settings.web_port))
-        console.say(f"Headway demo, {speed:g} times faster than real time.")
         _keep_private(settings.data_dir.parent)
         server = stack.enter_context(
             EmbeddedServer(settings.data_dir, clock=SystemClock(), settings=SERVER)
         )
+        # From here on commands in other terminals find the demo and wait for it.
+        console.say(f"Headway demo, {speed:g} times faster than real time.")
         if valkey is not None:
             settings = _with_broker(stack, settings, valkey)
         pool = stack.enter_context(_fresh_pool(server, POOL_SIZE + settings.pull_workers))

@@ -17,6 +17,8 @@ import httpx
 import pytest
 from tests.conftest import HTTP_TIMEOUT_S, NO_ROOTS
 
+from headway.store.server.folder import is_owned
+
 HEADWAY = str(Path(sys.executable).with_name("headway"))
 QUICK = ("--speed", "2000", "--products", "150", "--port", "0")
 # These only bound a hang: on a busy machine a demo takes minutes to work through its past, and a
@@ -187,7 +189,7 @@ def command_json(home: Path, *command: str) -> Any:
 def held_now(home: Path) -> dict[tuple[str, str], Any]:
     """Return the changes that are held, by part number and the time since when."""
     return {
-        (change["sku"], change["held_at"]): change for change in command_json(home, "hold")["held"]
+        (change["sku"], change["held_at"]): change for change in command_json(home, "held")["held"]
     }
 
 
@@ -274,6 +276,7 @@ def test_killed_outright_it_leaves_no_process_behind(tmp_path: Path) -> None:
 def test_interrupted_while_it_starts_it_still_leaves_nothing(tmp_path: Path) -> None:
     with started(tmp_path, *QUICK) as demo:
         demo.read_until("Headway demo, ")
+        assert is_owned(tmp_path / ".local/share/headway/demo"), "another command would find none"
         assert demo.end(signal.SIGINT)[0] == 0
         assert running_in(tmp_path) == []
         assert len(set(demo.lines)) == 2, "what it is, and that it has ended"
