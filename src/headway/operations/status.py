@@ -35,7 +35,7 @@ def look(app: App, *, seller: SellerId | None = None, seller_app: App | None = N
         slack=app.rule.seat_rule.slack,
         minute_limit=app.settings.rate_limit,
         resource_of=resource_of,
-        accounts=lambda pool: app.account_queries.over(pool).status(now, user_id=seller),
+        accounts=lambda pool: app.account_queries.through(pool).status(now, user_id=seller),
         currency=app.settings.currency,
         seller=seller,
         seller_pool=None if seller_app is None else seller_app.pool,

@@ -6,7 +6,7 @@ For one job it is read afresh. For lists all jobs are foreseen at once, and agai
 import json
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
@@ -74,12 +74,13 @@ GROUP BY platform
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Kept:
     """A forecast of all jobs, by id and due time: a job that ran since has another."""
 
-    at: datetime
-    runs_at: Mapping[tuple[str, datetime], datetime]
+    at: datetime | None = None
+    runs_at: Mapping[tuple[str, datetime], datetime] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class JobForecasts:
@@ -94,13 +95,17 @@ class JobForecasts:
         rule: JobRule,
         days: Mapping[PlatformName, Resource],
         demand: DayDemand,
+        kept: _Kept | None = None,
     ) -> None:
         self._pool = pool
         self._rule = rule
         self._days = days
         self._demand = demand
-        self._kept: _Kept | None = None
-        self._lock = threading.Lock()
+        self._kept = kept or _Kept()
+
+    def through(self, pool: Pool) -> "JobForecasts":
+        """Return the same forecasts, read through a connection that the caller holds."""
+        return JobForecasts(pool, self._rule, self._days, self._demand, self._kept)
 
     def refine(self, view: JobView, state: JobQueueState, now: datetime) -> JobView:
         """Return a job's view with the instant at which it will run."""
@@ -125,15 +130,15 @@ class JobForecasts:
 
     def _all(self, now: datetime, state: JobQueueState) -> Mapping[tuple[str, datetime], datetime]:
         """Return when all jobs run, as foreseen within the last minute."""
-        with self._lock:
-            kept = self._kept
-            if kept is None or not timedelta(0) <= now - kept.at < KEPT:
+        kept = self._kept
+        with kept.lock:
+            if kept.at is None or not timedelta(0) <= now - kept.at < KEPT:
                 outlook = self._read(now, state)
                 times = foresee_jobs(outlook, now, [job.id for job in outlook.jobs])
                 due = {job.id: job.due_at for job in outlook.jobs}
-                kept = _Kept(at=now, runs_at={(id_, due[id_]): at for id_, at in times.items()})
-                self._kept = kept
-        return kept.runs_at
+                kept.runs_at = {(id_, due[id_]): at for id_, at in times.items()}
+                kept.at = now
+            return kept.runs_at
 
     def _read(self, now: datetime, state: JobQueueState) -> JobOutlook:
         values = {

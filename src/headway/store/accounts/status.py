@@ -373,13 +373,20 @@ class AccountQueries:
 
     def over(self, pool: Pool) -> "AccountQueries":
         """Return the same queries over another pool, such as one with tenant isolation."""
+        return self._over(pool, self._forecasts)
+
+    def through(self, pool: Pool) -> "AccountQueries":
+        """Return the same queries, all of them through a connection that the caller holds."""
+        return self._over(pool, self._forecasts.through(pool))
+
+    def _over(self, pool: Pool, forecasts: JobForecasts) -> "AccountQueries":
         return AccountQueries(
             pool,
             self._rule,
             self._days,
             self._demand,
             platforms=self._platforms,
-            forecasts=self._forecasts,
+            forecasts=forecasts,
         )
 
     def status(self, now: datetime, *, user_id: SellerId | None = None) -> AccountsStatus:
