@@ -8,13 +8,19 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.app import App, build
-from headway.app.monitoring import alert_monitor
+from headway.app.accounts import connect_account
+from headway.app.monitoring import alert_metrics_now, alert_monitor
 from headway.config import Settings
+from headway.core.accounts.refusals import UNINSTALLED
+from headway.core.catalog.listings import SellerId
+from headway.core.limits.transitions import Observation
 from headway.core.monitoring.alert_state import AlertChange, AlertPhase
 from headway.core.monitoring.alerts import Severity
 from headway.core.monitoring.rules import BY_NAME
 from headway.operations.alerts import alerts
 from headway.operations.callers import operator
+from headway.store.accounts.connections import ConnectedShops
+from headway_lab.platforms import ETSY
 from headway_lab.simulators.boeing import SignIn
 from headway_lab.virtual_clock import VirtualClock
 
@@ -157,6 +163,15 @@ CAUSES = {
         ],
         undo=["DELETE FROM credential"],
     ),
+    "jobs_late": Cause(
+        do=[
+            account("connected"),
+            JOB.replace("score)", "score, next_run_at)").replace(
+                "'dead', 20", "'queued', 12, %(now)s::timestamptz - interval '9 h'"
+            ),
+        ],
+        undo=["UPDATE sync_jobs SET day_calls_at = %(now)s::timestamptz + interval '1 h'"],
+    ),
     "dead_jobs": Cause(do=[account("connected"), JOB], undo=["DELETE FROM sync_jobs"]),
     "unreadable": Cause(
         do=[account("connected"), ("INSERT INTO unreadable_records (account_id, kind, external_id,"
@@ -231,6 +246,7 @@ class MonitoredApp:
         self.app: App = build(settings, clock, pool)
         self.clock = clock
         self.changes: list[AlertChange] = []
+        self.seen: list[AlertChange] = []
         self.monitor = alert_monitor(self.app, on_change=self.changes.append)
 
     def trigger(self, cause: Cause) -> None:
@@ -247,11 +263,13 @@ class MonitoredApp:
     def minutes(self, count: int) -> list[tuple[int, str, AlertPhase]]:
         """Monitor for this many minutes, or for a few after a change; return changes by minute."""
         timed_changes: list[tuple[int, str, AlertPhase]] = []
+        self.seen = []
         for minute in range(count):
             if timed_changes and minute > timed_changes[0][0] + REST_MIN:
                 break
             self.changes.clear()
             self.monitor(self.clock.now())
+            self.seen += self.changes
             timed_changes += [
                 (minute, change.state.alert.name, change.phase) for change in self.changes
             ]
@@ -300,6 +318,99 @@ def test_an_alert_names_what_causes_it(monitored: MonitoredApp, name: str, culpr
     monitored.trigger(CAUSES[name])
     (alert,) = alerts(operator(monitored.app, "tester")).alerts
     assert (alert.name, culprit in alert.sentence) == (name, True), alert.sentence
+
+
+LOST = (
+    "INSERT INTO connected_accounts (user_id, platform, shop, status, reason, updated_at)"
+    " SELECT 's' || n, 'etsy', n, 'disconnected', '{reason}', %(now)s"
+    " FROM generate_series({first}, {last}) AS n"
+)
+
+
+def test_many_accounts_lost_for_one_reason_are_one_alert_and_another_loss_is_a_second(
+    monitored: MonitoredApp,
+) -> None:
+    monitored.execute([LOST.format(reason="the app is banned", first=1, last=150)])
+    ((_, name, _),) = monitored.minutes(5)
+    assert name == "disconnected"
+    monitored.execute([LOST.format(reason="revoked", first=151, last=151)])
+    monitored.minutes(5)
+    (change,) = monitored.seen
+    assert change.state.alert.seller == "s151"
+    found = alerts(operator(monitored.app, "tester")).alerts
+    together = [alert for alert in found if alert.seller is None]
+    assert [alert.count for alert in together] == [150]
+    assert len(found) < 10
+    metrics = alert_metrics_now(monitored.app, monitored.clock.now(), pauses=())
+    assert metrics.disconnected == 151
+
+
+def test_those_who_were_named_first_are_not_resolved_when_many_follow(
+    monitored: MonitoredApp,
+) -> None:
+    monitored.execute([LOST.format(reason="revoked", first=1, last=2)])
+    assert len(monitored.minutes(5)) == 2
+    monitored.execute([LOST.format(reason="revoked", first=3, last=40)])
+    ((_, _, phase),) = monitored.minutes(15)
+    assert phase is AlertPhase.FIRED
+
+
+def test_a_disconnection_that_somebody_asked_for_raises_no_alert(
+    monitored: MonitoredApp,
+) -> None:
+    now = monitored.clock.now()
+    connect_account(monitored.app.pool, SellerId("acme"), "7", platform=ETSY, now=now)
+    ConnectedShops(monitored.app.pool).disconnect(
+        SellerId("acme"), "no longer used", platform=ETSY, is_leaving=True, now=now
+    )
+    # Another program's way to say it.
+    monitored.execute([LOST.format(reason="", first=1, last=1)])
+    assert monitored.minutes(8) == []
+    assert alerts(operator(monitored.app, "tester")).alerts == ()
+
+
+def test_an_uninstalled_app_raises_no_alert_and_any_other_loss_does(
+    monitored: MonitoredApp,
+) -> None:
+    now = monitored.clock.now()
+    for shop, seller, reason in (("7", "acme", UNINSTALLED), ("8", "bolt", "revoked")):
+        connect_account(monitored.app.pool, SellerId(seller), shop, platform=ETSY, now=now)
+        ConnectedShops(monitored.app.pool).disconnect(
+            SellerId(seller), reason, platform=ETSY, now=now
+        )
+    (alert,) = alerts(operator(monitored.app, "tester")).alerts
+    assert alert.seller == "bolt"
+
+
+def test_jobs_that_wait_for_their_platforms_day_do_not_stand_still(
+    monitored: MonitoredApp,
+) -> None:
+    app = monitored.app
+    monitored.execute(CAUSES["jobs_late"].do)
+    key = next(iter(app.account_queries._days.values())).key
+    app.limiter.observe(key, Observation(used=9_000, capacity=10_000))
+    assert alerts(operator(app, "tester")).alerts == ()
+
+
+def test_all_sellers_at_their_quota_are_counted_and_jobs_by_platform_kind_and_tier(
+    monitored: MonitoredApp,
+) -> None:
+    now = monitored.clock.now()
+    monitored.execute(
+        [
+            *CAUSES["jobs_late"].do,
+            (
+                "INSERT INTO profiles (user_id, tier, orders_month, orders_count)"
+                f" SELECT 's' || n, 'free', '{now:%Y-%m}-01', 49 + n %% 2"
+                " FROM generate_series(1, 60) AS n"
+            ),
+        ]
+    )
+    metrics = alert_metrics_now(monitored.app, now, pauses=())
+    assert metrics.sellers_at_quota == 30
+    (jobs,) = metrics.jobs
+    assert (jobs.platform, jobs.kind, jobs.tier) == ("etsy", "orders", "free")
+    assert (jobs.due, jobs.overdue, jobs.late) == (1, 1, 1)
 
 
 def test_a_notice_is_listed_but_never_sent(monitored: MonitoredApp) -> None:

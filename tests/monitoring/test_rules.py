@@ -27,7 +27,7 @@ WELL = {
         TROUBLE.format(what=what): 0.0
         for what in (
             "housekeeping", "paused", "refusals_in_a_row", "stuck", "shops_down", "tokens_ending",
-            "quotas_spent", "unreadable", "removals_held",
+            "quotas_spent", "jobs_late", "unreadable", "removals_held",
             "unknown_locations", "unpublished", "oversold", "shared_keys",
         )
     },
@@ -56,6 +56,7 @@ WRONG = {
     "refused_by_shop": {TROUBLE.format(what="refusals_in_a_row"): 4},
     "failing": {'headway_failures{blame="listing"}': 1},
     "stuck": {TROUBLE.format(what="stuck"): 1},
+    "jobs_late": {TROUBLE.format(what="jobs_late"): 1},
     "shop_refused": {TROUBLE.format(what="shops_down"): 1},
     "disconnected": {"headway_accounts_disconnected": 1},
     "token_expiring": {TROUBLE.format(what="tokens_ending"): 1},

@@ -107,6 +107,28 @@ def test_a_message_reaches_every_address_once_with_its_links(
     assert "Message " in sent["message"]
 
 
+def test_a_message_that_an_alert_is_over_is_good_news(
+    notification_server: NotificationServer, fired: Outbox, clock: VirtualClock
+) -> None:
+    notify = Notify(
+        clock=clock, outbox=fired, messenger=AppriseSender([notification_server.url("a")])
+    )
+    clock.sleep(120)
+    drive(notify, clock)
+    for minute in (3, 20):
+        now = NOW + timedelta(minutes=minute)
+        AlertStates(fired._pool).update(
+            [], now, write=lambda news, now=now: alert_message(news, now, base="")
+        )
+    clock.sleep(1200)
+    drive(notify, clock)
+    sent = [body for _, body in notification_server.received]
+    assert [(body["title"], body["type"]) for body in sent] == [
+        ("critical: supplier down", "failure"),
+        ("resolved: supplier down", "success"),
+    ]
+
+
 def test_only_the_address_that_failed_is_retried(
     notification_server: NotificationServer, fired: Outbox, clock: VirtualClock
 ) -> None:

@@ -32,6 +32,7 @@ from headway.store.monitoring.alert_counters import MinuteCounters
 from headway.store.monitoring.alert_states import AlertStates
 from headway.store.monitoring.freshness import KEPT_SHARE, Freshness
 from headway.store.monitoring.housekeeping import Housekeeping
+from headway.store.monitoring.job_ages import JobAges
 from headway.store.monitoring.outbox import Outbox
 from headway.store.pauses import Pauses
 from headway.store.pool import guarded
@@ -60,7 +61,7 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
     with guarded(), app.pool.connection() as connection:
         counts, _, oldest_read_at = count_listings(connection, now, app.rule.seat_rule.slack, None)
     terms = seller_defaults(settings).terms
-    troubles = counters.troubles(app.platforms, now)
+    troubles, ages = counters.troubles(app.platforms, now), JobAges(app.pool)
     limit_keys = {row.name: supplier_key(row) for row in Suppliers(app.pool).all()}
     breakers = app.breakers.load_all(list(limit_keys.values()))
     return AlertMetrics(
@@ -92,6 +93,9 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
         unreadable=troubles.unreadable,
         connections=troubles.connections,
         dead_jobs=troubles.dead_jobs,
+        disconnected=troubles.disconnected,
+        jobs=ages.read(now, app.job_rule, app.platforms, late=JOB_LATE),
+        sellers_at_quota=ages.sellers_at_quota(now, app.job_rule.order_quotas),
         held_removals=troubles.removals,
         unknown_locations=[
             location for location in troubles.locations if terms.is_unknown(location.name)
@@ -230,6 +234,8 @@ def promises_of(samples: Sequence[Freshness], now: datetime) -> list[TierMetric]
 
 
 EVERY = timedelta(minutes=1)
+# A job that is due for so long should have run, unless its platform's day is short.
+JOB_LATE = timedelta(hours=1)
 ACTOR = "watch"
 
 

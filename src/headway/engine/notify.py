@@ -39,7 +39,9 @@ class MessageSender(Protocol):
     def targets(self) -> Sequence[str]:
         """The digests of the addresses."""
 
-    def send(self, target: str, *, title: str, body: str, severity: Severity) -> str:
+    def send(
+        self, target: str, *, title: str, body: str, severity: Severity, is_resolved: bool = False
+    ) -> str:
         """Send a message to one address; return the error, or an empty text."""
 
 
@@ -63,7 +65,11 @@ class Notify:
             if target in message.delivered:
                 continue
             error = self._messenger.send(
-                target, title=message.title, body=message.body, severity=message.severity
+                target,
+                title=message.title,
+                body=message.body,
+                severity=message.severity,
+                is_resolved=message.is_resolved,
             )
             if error:
                 errors.append(error)

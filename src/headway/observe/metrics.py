@@ -97,8 +97,20 @@ GAUGES: Mapping[str, Spec] = {
     "changes_held": _spec("Changes that wait for a person."),
     "failures": _spec("Current failures, by what caused them.", "blame"),
     "jobs": _spec("Jobs of accounts by how they stand.", "status"),
-    "accounts_disconnected": _spec("Accounts that wait to be connected again, of those shown."),
-    "sellers_at_quota": _spec("Sellers whose month's orders are used up, of those shown."),
+    "jobs_due": _spec("Jobs that are due.", "platform", "kind", "tier"),
+    "jobs_overdue": _spec(
+        "Jobs that have been due for as long as their interval.", "platform", "kind", "tier"
+    ),
+    "job_delay_seconds": _spec(
+        "For how long the job that waits longest has been due.", "platform", "kind", "tier"
+    ),
+    "job_promise_kept_ratio": _spec(
+        "Share of the jobs that are not overdue.", "platform", "kind", "tier"
+    ),
+    "accounts_disconnected": _spec(
+        "Accounts that wait to be connected again, though nobody asked for it."
+    ),
+    "sellers_at_quota": _spec("Sellers whose month's orders are used up."),
     "quota_ratio": _spec("Share of a platform's day that is used or reserved.", "platform"),
     "permit_delay_seconds": _spec("How much longer the next permit takes than the pace explains."),
     "tick_age_seconds": _spec("Seconds since the last round of the housekeeping."),
@@ -132,7 +144,9 @@ class MetricValues:
     """The values from the database at one scrape: plain numbers, and numbers by label."""
 
     plain: Mapping[str, float] = field(default_factory=dict)
-    by_label: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    by_label: Mapping[str, Mapping[str, float] | Mapping[tuple[str, ...], float]] = field(
+        default_factory=dict
+    )
 
 
 class Metrics:
@@ -184,7 +198,8 @@ class Metrics:
                 if GAUGES[name].labels:
                     gauge.clear()
                     for label, value in (figures or MetricValues()).by_label.get(name, {}).items():
-                        gauge.labels(label).set(value)
+                        labels = (label,) if isinstance(label, str) else label
+                        gauge.labels(*labels).set(value)
                 else:
                     gauge.set((figures or MetricValues()).plain.get(name, float("nan")))
             self._gauges["database_up"].set(0 if figures is None else 1)

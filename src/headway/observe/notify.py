@@ -50,7 +50,9 @@ class AppriseSender:
         """Return the public name of an address: its service, and its place in the setting."""
         return self._names[target]
 
-    def send(self, target: str, *, title: str, body: str, severity: Severity) -> str:
+    def send(
+        self, target: str, *, title: str, body: str, severity: Severity, is_resolved: bool = False
+    ) -> str:
         """Send a message to one address; return what went wrong, or nothing."""
         from apprise import NotifyType  # noqa: PLC0415 - slow, and only needed to send
 
@@ -61,9 +63,8 @@ class AppriseSender:
         }
         with _captured_messages() as messages:
             try:
-                is_sent = self._services[target].notify(
-                    body=body, title=title, notify_type=kinds[severity]
-                )
+                kind = NotifyType.SUCCESS if is_resolved else kinds[severity]
+                is_sent = self._services[target].notify(body=body, title=title, notify_type=kind)
             except Exception as error:  # noqa: BLE001 - a plugin's bug; its text may hold the address
                 return f"{self.name(target)}: failed with {type(error).__name__}"
         return "" if is_sent else f"{self.name(target)}: {_why(messages)}"

@@ -103,6 +103,7 @@ def disconnect_account(
         body.reason or "disconnected by a person",
         platform=found.platform,
         shop=found.shop,
+        is_leaving=True,
         now=caller.now,
     )
     forget_tokens(caller.app, ended)

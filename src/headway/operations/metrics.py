@@ -39,8 +39,8 @@ def metric_values(
             "changes_waiting": sum(shop.waiting for shop in front.shops),
             "pushes_day": front.written.count,
             "changes_held": front.held_count,
-            "accounts_disconnected": sum(not shop.is_connected for shop in metrics.connections),
-            "sellers_at_quota": sum(seller.orders >= seller.orders_max for seller in lane.sellers),
+            "accounts_disconnected": metrics.disconnected,
+            "sellers_at_quota": metrics.sellers_at_quota,
             "tick_age_seconds": (
                 NAN
                 if metrics.ticked_at is None
@@ -63,9 +63,12 @@ def metric_values(
                 "running": len(lane.running),
                 "due": lane.due_count,
                 "dead": lane.dead_count,
+                "overdue": sum(jobs.overdue for jobs in metrics.jobs),
+                "limited": sum(jobs.limited for jobs in metrics.jobs),
             },
+            **_job_values(metrics),
             "quota_ratio": {
-                budget.platform: (budget.used + budget.reserved) / budget.limit
+                str(budget.platform): (budget.used + budget.reserved) / budget.limit
                 for budget in lane.budgets
             },
             **_alert_values(metrics),
@@ -92,6 +95,24 @@ def _ages(overview: Overview, freshness: Freshness | None) -> dict[str, Mapping[
         "fresh_ratio": {tier.tier.value: tier.fresh / tier.total for tier in tiers if tier.total},
         "promise_kept_ratio": {
             tier.tier.value: tier.kept_share for tier in tiers if tier.kept_share is not None
+        },
+    }
+
+
+def _job_values(metrics: AlertMetrics) -> dict[str, Mapping[tuple[str, ...], float]]:
+    """Return age and overdue jobs by platform, kind and tier."""
+    by_class = {(jobs.platform, jobs.kind, jobs.tier): jobs for jobs in metrics.jobs}
+    return {
+        "jobs_due": {label: jobs.due for label, jobs in by_class.items()},
+        "jobs_overdue": {label: jobs.overdue for label, jobs in by_class.items()},
+        "job_delay_seconds": {
+            label: 0.0
+            if jobs.oldest_due_at is None
+            else (metrics.now - jobs.oldest_due_at).total_seconds()
+            for label, jobs in by_class.items()
+        },
+        "job_promise_kept_ratio": {
+            label: 1 - jobs.overdue / jobs.total for label, jobs in by_class.items()
         },
     }
 

@@ -343,6 +343,7 @@ def disconnect(caller: OperatorCaller, body: DisconnectBody) -> ConnectedShop:
         body.reason or "disconnected by a person",
         platform=platform,
         shop=None if body.shop is None else platform_role(platform).shop_name(body.shop),
+        is_leaving=True,
         now=caller.now,
     )
     forget_tokens(app, account)

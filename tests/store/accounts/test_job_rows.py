@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
+from tests.store.accounts.job_fixtures import make_rows
 
 from headway.app.accounts import connect_account
 from headway.core.accounts.jobs import BACKFILLED, JobType, PlatformName, Tier, score
@@ -141,6 +142,39 @@ def test_disconnecting_cancels_running_jobs_by_a_new_fence_and_stores_the_reason
     (notice,) = Notices(pool).list(A)
     assert notice.text == "etsy shop Ada's is disconnected: the grant is refused"
     assert (events(pool, "account_disconnected"), events(pool, "job_cancelled")) == (1, 4)
+
+
+def test_events_of_jobs_name_their_platform_kind_type_and_tier(
+    pool: ConnectionPool, accounts: ConnectedShops
+) -> None:
+    connect(pool)
+    (job_id,) = ask(
+        pool, "SELECT id::text FROM sync_jobs WHERE kind = 'orders' AND NOT is_backfill"
+    )[0]
+    JobRows(pool).hurry([job_id], now=NOW)
+    ask(pool, "UPDATE sync_jobs SET status = 'dead', next_run_at = NULL WHERE id = %s", job_id)
+    JobRows(pool).revive(job_id, now=NOW)
+    ask(
+        pool,
+        "UPDATE sync_jobs SET status = 'dead', next_run_at = NULL, revive_at = %s WHERE id = %s",
+        NOW,
+        job_id,
+    )
+    make_rows(pool, at=NOW).jobs.revive_due(NOW)
+    accounts.disconnect(A, "bye", platform=ETSY, now=NOW)
+    named = ask(
+        pool,
+        "SELECT event_type, new_value ->> 'by' FROM sync_audit_log WHERE job_id = %s"
+        ' AND new_value @> \'{"platform": "etsy", "kind": "orders", "tier": "free",'
+        ' "job_type": "incremental"}\' AND user_id = \'a\' ORDER BY event_type, 2',
+        job_id,
+    )
+    assert named == [
+        ("job_cancelled", None),
+        ("job_revived", "a person"),
+        ("job_revived", "headway"),
+        ("job_woken", "a person"),
+    ]
 
 
 def test_a_refused_grant_is_reported_once_and_again_after_a_reconnect(

@@ -139,6 +139,9 @@ def test_a_seller_over_the_months_quota_is_set_aside_and_blocks_nobody(rows: Row
     for job_id in over:
         assert rows.status(job_id) == ("plan_limit_reached", datetime(2026, 4, 1, tzinfo=UTC))
         assert events(rows, job_id) == ["plan_limit_reached"]
+    (notice,) = rows.ask("SELECT user_id, topic, subject, text FROM notices")
+    assert notice[:3] == ("a", "plan_limit_reached", "a pro 2026-03")
+    assert "from 1 April 2026, or at once with a higher plan" in notice[3]
 
 
 def test_a_count_of_another_month_is_no_limit(rows: Rows) -> None:

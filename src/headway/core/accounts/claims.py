@@ -18,6 +18,7 @@ from headway.core.accounts.jobs import (
     PlatformName,
     Tier,
     calls_beyond_share,
+    next_month,
     reservation,
     score,
     waits_since,
@@ -70,6 +71,14 @@ def closed_by(job: JobCandidate) -> set[ClosedShare]:
 def over_quota(front: Sequence[JobCandidate]) -> dict[SellerId, Tier]:
     """Return the sellers whose orders of the month are used up, with their tier."""
     return {job.user_id: job.tier for job in front if job.is_over_quota}
+
+
+def plan_limit_notice(now: datetime) -> str:
+    """Return what a seller reads whose orders of the month are used up."""
+    return (
+        "The orders of the month that your plan includes are used up. New data is read again from"
+        f" {next_month(now):%-d %B %Y}, or at once with a higher plan."
+    )
 
 
 def choose(

@@ -1,7 +1,7 @@
 """Alert rules about shops and accounts: connections, tokens, jobs, quotas."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from headway.core.monitoring.alerts import (
     HOUR,
@@ -13,10 +13,12 @@ from headway.core.monitoring.alerts import (
     listed,
 )
 from headway.core.monitoring.metrics import AlertMetrics, ConnectionMetric
-from headway.core.reasons import format_time
+from headway.core.reasons import format_duration, format_time
 
 # Long enough that most people are back from a holiday before the token expires.
 TOKEN_NOTICE = timedelta(days=7)
+# Late jobs of a platform stand still if none of its jobs made a call for so long.
+STANDSTILL = timedelta(minutes=30)
 # An account that used this share of a platform's day is named in the alert.
 TOP_SHARE_MIN = 0.25
 
@@ -47,6 +49,47 @@ def disconnected(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
     for connection in metrics.connections:
         if not connection.is_connected:
             yield _connection_finding(connection)
+
+
+@alert_rule(
+    "Jobs of accounts are due, and none of their platform's jobs runs.",
+    Severity.CRITICAL,
+    link="/accounts",
+    threshold=1,
+    unit="jobs that are due for an hour",
+    measures={"jobs_late": lambda metrics: sum(count for _, count, _ in standing_still(metrics))},
+    expression='headway_trouble{{what="jobs_late"}} >= {threshold}',
+)
+def jobs_late(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
+    """Yield the platforms whose jobs stand still, though their day has room."""
+    for platform, count, since in standing_still(metrics):
+        if count < threshold:
+            continue
+        late = format_duration(metrics.now - since)
+        yield Finding(
+            subject=platform,
+            count=count,
+            since=since,
+            sentence=(
+                f"{counted(count, f'{platform} job')} due for more than an hour, the longest for"
+                f" {late}, and none has run for half an hour. Check that `headway run` or a worker"
+                " with pull places runs."
+            ),
+        )
+
+
+def standing_still(metrics: AlertMetrics) -> Iterator[tuple[str, int, datetime]]:
+    """Yield the platforms without a run, how many of their jobs are late, and since when."""
+    excused = {quota.platform for quota in metrics.quotas if quota.is_short(metrics.now)}
+    excused |= {shop.name for shop in metrics.connections if shop.seller is None}
+    for platform in dict.fromkeys(jobs.platform for jobs in metrics.jobs):
+        its = [jobs for jobs in metrics.jobs if jobs.platform == platform]
+        count = sum(jobs.late for jobs in its)
+        called_at = max((jobs.last_call_at for jobs in its if jobs.last_call_at), default=None)
+        is_still = called_at is None or metrics.now - called_at >= STANDSTILL
+        if count and is_still and platform not in excused:
+            since = min(jobs.oldest_due_at for jobs in its if jobs.oldest_due_at is not None)
+            yield platform, count, since
 
 
 @alert_rule(
@@ -214,10 +257,17 @@ def quota_spent(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
 
 
 def _connection_finding(connection: ConnectionMetric) -> Finding:
+    at = "" if connection.at is None else f"{connection.at:%Y-%m-%d %H} h"
+    platform = connection.name.partition(" ")[0]
+    is_lost_together = connection.at is not None and not connection.is_connected
+    cause = f"{platform} {connection.trouble} {at}" if is_lost_together else platform
     return Finding(
         seller=connection.seller,
-        subject=" ".join(filter(None, (connection.seller, connection.name))),
-        under=connection.name.partition(" ")[0] if connection.seller else "",
+        subject=" ".join(filter(None, (connection.seller, connection.name)))
+        if connection.seller or not is_lost_together
+        else cause,
+        under=cause if connection.seller else "",
+        count=connection.count,
         sentence=_connection_sentence(connection),
     )
 
@@ -230,6 +280,11 @@ def _connection_sentence(connection: ConnectionMetric) -> str:
             f"{name.capitalize()} refuses the tokens of {connection.refused} accounts at once, so"
             f" the cause is not these accounts, and none is disconnected. The last refusal:"
             f" {reason}."
+        )
+    if seller is None and not connection.is_connected:
+        return (
+            f"{connection.count:,} accounts of {name.capitalize()} were disconnected within an"
+            f" hour, for the same reason: {reason}. Find the cause, then connect them again."
         )
     if seller is None:
         return f"{name.capitalize()} does not answer for any account: {reason}."

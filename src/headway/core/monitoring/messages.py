@@ -50,6 +50,7 @@ class Message:
     created_at: datetime
     due_at: datetime
     notice_id: str | None = None
+    is_resolved: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,7 @@ class ClaimedMessage:
     body: str
     created_at: datetime
     delivered: Sequence[str]
+    is_resolved: bool = False
 
 
 def message_mark(key: str) -> str:
@@ -98,6 +100,7 @@ def alert_message(
         body=_signed(lines, key),
         created_at=now,
         due_at=due(alert.severity, now, quiet),
+        is_resolved=is_resolved,
     )
 
 

@@ -8,12 +8,16 @@ from headway.core.catalog.listings import SellerId, SupplierName
 from headway.core.limits.breaker import Breaker
 from headway.core.pauses import Pause
 
+# With less than this share of its day left, jobs of a platform leave it to others.
+SHORT_SHARE = 0.15
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionMetric:
     """Whether a seller's shop or account is connected, and what is wrong with it.
 
-    A whole platform has no seller; `refused` if it refuses the tokens of so many accounts at once.
+    A whole platform has no seller; `refused` if it refuses the tokens of so many accounts at once,
+    `count` if so many accounts of it were disconnected for the same reason within the hour `at`.
     """
 
     seller: SellerId | None
@@ -21,6 +25,28 @@ class ConnectionMetric:
     is_connected: bool
     trouble: str = ""
     refused: int = 0
+    count: int = 1
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsMetric:
+    """Jobs of a platform, a kind and a tier: how many are due, and since when.
+
+    `overdue` have been due for as long as their interval, `late` for so long that somebody should
+    look. `last_call_at` is when a job made a call.
+    """
+
+    platform: str
+    kind: str
+    tier: str
+    total: int
+    due: int
+    overdue: int
+    late: int
+    limited: int
+    oldest_due_at: datetime | None
+    last_call_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +67,10 @@ class QuotaMetric:
     def is_spent(self, now: datetime) -> bool:
         """Return True if no call is allowed now."""
         return self.left < 1 or (self.paused_until is not None and self.paused_until > now)
+
+    def is_short(self, now: datetime) -> bool:
+        """Return True if so little is left that jobs wait for it."""
+        return self.is_spent(now) or self.left < SHORT_SHARE * self.limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +233,9 @@ class AlertMetrics:
     names: TroubleNames = field(default_factory=TroubleNames)
     unreadable: Sequence[UnreadableMetric] = ()
     connections: Sequence[ConnectionMetric] = ()
+    disconnected: int = 0
+    jobs: Sequence[JobsMetric] = ()
+    sellers_at_quota: int = 0
     dead_jobs: int = 0
     held_removals: Sequence[RemovalMetric] = ()
     unknown_locations: Sequence[LocationMetric] = ()

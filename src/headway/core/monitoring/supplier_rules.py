@@ -85,7 +85,7 @@ def permit_wait(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
 @alert_rule(
     "Too many calls to the supplier failed in the last hour.",
     Severity.CRITICAL,
-    link="/limits",
+    link="/",
     threshold=0.05,
     unit="of the calls; critical at four times that",
     resolves_after=10 * MINUTE,
@@ -211,7 +211,7 @@ def unknown_location(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
 @alert_rule(
     "A supplier refuses calls within its limit: something else uses the credential.",
     Severity.WARNING,
-    link="/limits",
+    link="/",
     fires_after=timedelta(0),
     measures={"shared_keys": lambda metrics: len(metrics.shared_keys)},
 )

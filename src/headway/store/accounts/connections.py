@@ -15,6 +15,7 @@ from psycopg import Connection
 
 from headway.core.accounts import jobs
 from headway.core.accounts.jobs import DataKind, PlatformName
+from headway.core.accounts.refusals import UNINSTALLED
 from headway.core.catalog.listings import SellerId
 from headway.core.dispatch import STOREFRONT
 from headway.errors import ConflictError, NotFoundError
@@ -61,7 +62,8 @@ UPDATE connected_accounts SET status = 'connected', jobs_status = 'connected', r
   locations = NULL,
   locations_at = NULL, scopes = NULL, channels_at = NULL, missing_scopes = '{{}}',
   refusals = 0, refused_since = NULL, refused_at = NULL, suspensions = 0, wait_until = NULL,
-  uninstalled_at = NULL, wait_reason = '', owner_id = coalesce(nullif(%(owner_id)s, ''), owner_id),
+  uninstalled_at = NULL, is_leaving = false, wait_reason = '',
+  owner_id = coalesce(nullif(%(owner_id)s, ''), owner_id),
   title = coalesce(nullif(%(title)s, ''), title), updated_at = %(now)s
 WHERE platform = %(platform)s AND user_id = %(user_id)s AND shop = %(shop)s
 RETURNING {COLUMNS}
@@ -73,7 +75,7 @@ ORDER BY user_id = %(user_id)s DESC
 """
 DISCONNECT = f"""
 UPDATE connected_accounts SET status = 'disconnected', jobs_status = 'disconnected',
-  reason = %(reason)s, updated_at = %(now)s
+  reason = %(reason)s, is_leaving = %(is_leaving)s, updated_at = %(now)s
 WHERE id = %(account_id)s AND user_id = %(user_id)s
 RETURNING {COLUMNS}
 """
@@ -249,15 +251,17 @@ class ConnectedShops:
         *,
         platform: PlatformName = STOREFRONT,
         shop: str | None = None,
+        is_leaving: bool = False,
         now: datetime,
     ) -> ConnectedShop:
         """Disconnect a seller's shop, cancel its jobs, store the reason and notify the seller.
 
-        Raises ConflictError if the seller has several there and none is named.
+        `is_leaving` if somebody asked for it: it is no alarm then. Raises ConflictError if the
+        seller has several there and none is named.
         """
         with guarded(), self._pool.connection() as connection, connection.transaction():
-            account = _only(connection, user_id, platform, shop)
-            return disconnect(connection, account.bare, reason, now=now)
+            account = _only(connection, user_id, platform, shop).bare
+            return disconnect(connection, account, reason, is_leaving=is_leaving, now=now)
 
     def list(self, platform: PlatformName | None = None) -> list[ConnectedShop]:
         """Return every shop, or those of one platform, by seller."""
@@ -328,7 +332,12 @@ class ConnectedShops:
 
 
 def disconnect(
-    connection: Connection[Any], account: jobs.Account, reason: str, *, now: datetime
+    connection: Connection[Any],
+    account: jobs.Account,
+    reason: str,
+    *,
+    is_leaving: bool = False,
+    now: datetime,
 ) -> ConnectedShop:
     """Disconnect an account in the caller's transaction, cancel its jobs, notify the seller.
 
@@ -340,6 +349,7 @@ def disconnect(
         "account_id": account.id,
         "user_id": account.user_id,
         "reason": reason,
+        "is_leaving": is_leaving or reason == UNINSTALLED,
         "now": now,
     }
     before = connection.execute(BY_ID, values).fetchone()

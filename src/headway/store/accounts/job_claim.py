@@ -25,6 +25,7 @@ from headway.core.accounts.claims import (
     left_to_others,
     open_classes,
     over_quota,
+    plan_limit_notice,
 )
 from headway.core.accounts.jobs import (
     Account,
@@ -103,7 +104,12 @@ WITH queued AS (
   UPDATE sync_jobs AS job SET status = 'plan_limit_reached', next_run_at = %(next_month)s,
     wait_reason = 'the month''s orders are used up', updated_at = %(now)s
   FROM queued WHERE job.id = queued.id
-  RETURNING job.id, job.user_id, job.platform, job.kind, job.job_type
+  RETURNING job.id, job.user_id, job.platform, job.kind, job.job_type, job.tier
+), notice AS (
+  INSERT INTO notices (user_id, topic, subject, text, created_at)
+  SELECT DISTINCT user_id, 'plan_limit_reached', user_id || ' ' || tier || ' ' || %(this_month)s,
+    %(notice)s, %(now)s::timestamptz FROM aside
+  ON CONFLICT DO NOTHING
 )
 INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_value, created_at)
 SELECT user_id, id, %(now)s, 'plan_limit_reached', jsonb_build_object('platform', platform,
@@ -188,6 +194,8 @@ class JobClaim:
                 "sellers": list(over),
                 "tiers": list(over.values()),
                 "next_month": next_month(self.now),
+                "this_month": f"{self.now:%Y-%m}",
+                "notice": plan_limit_notice(self.now),
                 "now": self.now,
             }
             self.connection.execute(SET_ASIDE, values)

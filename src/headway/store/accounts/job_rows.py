@@ -35,21 +35,25 @@ CROSS JOIN LATERAL (
 WHERE account.id = %(account_id)s AND account.user_id = %(user_id)s
 ON CONFLICT ON CONSTRAINT sync_jobs_account_kind_unique DO NOTHING
 """
+# What the events of a job name it by.
+FACTS = """jsonb_build_object(
+  'platform', platform, 'kind', kind, 'job_type', job_type, 'tier', tier)"""
 # They continue from their cursors, and past failures no longer count.
-RESUME = """
+RESUME = f"""
 WITH ours AS (
   SELECT id, status FROM sync_jobs WHERE account_id = %(account_id)s AND user_id = %(user_id)s
     AND status IN ('cancelled', 'failed', 'dead') ORDER BY id FOR UPDATE
 ), resumed AS (
   UPDATE sync_jobs AS job SET status = 'queued', next_run_at = %(first_at)s, retry_count = 0,
     last_error = NULL, wait_reason = '', revive_at = NULL, updated_at = %(now)s
-  FROM ours WHERE job.id = ours.id RETURNING job.id, job.user_id, ours.status
+  FROM ours WHERE job.id = ours.id RETURNING job.*, ours.status AS former_status
 )
-INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, created_at)
-SELECT user_id, id, %(now)s, 'job_revived', %(now)s FROM resumed WHERE status = 'dead'
+INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_value, created_at)
+SELECT user_id, id, %(now)s, 'job_revived', {FACTS} || '{{"by": "its connection"}}', %(now)s
+FROM resumed WHERE former_status = 'dead'
 """
 # A new fence refuses the worker that runs it. A completed backfill needs no cancelling.
-CANCEL = """
+CANCEL = f"""
 WITH ours AS (
   SELECT id FROM sync_jobs WHERE account_id = %(account_id)s AND user_id = %(user_id)s
     AND status NOT IN ('dead', 'cancelled', 'paused') AND NOT (status = 'completed' AND is_backfill)
@@ -58,10 +62,11 @@ WITH ours AS (
   UPDATE sync_jobs AS job SET status = 'cancelled', fence = fence + 1, next_run_at = NULL,
     woken_at = NULL, lease_owner = NULL, lease_until = NULL, wait_reason = '', revive_at = NULL,
     updated_at = %(now)s
-  FROM ours WHERE job.id = ours.id RETURNING job.id, job.user_id
+  FROM ours WHERE job.id = ours.id RETURNING job.*
 )
-INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, error_message, created_at)
-SELECT user_id, id, %(now)s, 'job_cancelled', %(reason)s, %(now)s FROM cancelled
+INSERT INTO sync_audit_log
+  (user_id, job_id, sync_timestamp, event_type, new_value, error_message, created_at)
+SELECT user_id, id, %(now)s, 'job_cancelled', {FACTS}, %(reason)s, %(now)s FROM cancelled
 """
 POSTPONE = """
 WITH ours AS (
@@ -73,7 +78,7 @@ UPDATE sync_jobs AS job SET next_run_at = %(until)s, wait_reason = %(reason)s,
   updated_at = %(now)s
 FROM ours WHERE job.id = ours.id
 """
-REVIVE = """
+REVIVE = f"""
 WITH ours AS (
   SELECT job.id FROM sync_jobs AS job JOIN connected_accounts AS account
     ON account.id = job.account_id AND account.status = 'connected'
@@ -83,13 +88,13 @@ WITH ours AS (
 ), revived AS (
   UPDATE sync_jobs AS job SET status = 'queued', next_run_at = %(now)s, retry_count = 0,
     last_error = NULL, wait_reason = '', revive_at = NULL, updated_at = %(now)s
-  FROM ours WHERE job.id = ours.id RETURNING job.id, job.user_id
+  FROM ours WHERE job.id = ours.id RETURNING job.*
 )
-INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, created_at)
-SELECT user_id, id, %(now)s, 'job_revived', %(now)s FROM revived
+INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_value, created_at)
+SELECT user_id, id, %(now)s, 'job_revived', {FACTS} || '{{"by": "a person"}}', %(now)s FROM revived
 """
 # A job that has waited keeps its place.
-HURRY = """
+HURRY = f"""
 WITH ours AS (
   SELECT job.id FROM sync_jobs AS job JOIN connected_accounts AS account
     ON account.id = job.account_id AND account.status = 'connected'
@@ -100,10 +105,10 @@ WITH ours AS (
 ), due AS (
   UPDATE sync_jobs AS job SET status = 'queued', next_run_at = least(next_run_at, %(now)s),
     wait_reason = '', updated_at = %(now)s
-  FROM ours WHERE job.id = ours.id RETURNING job.id, job.user_id
+  FROM ours WHERE job.id = ours.id RETURNING job.*
 ), noted AS (
   INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_value, created_at)
-  SELECT user_id, id, %(now)s, 'job_woken', '{"by": "a person"}', %(now)s FROM due
+  SELECT user_id, id, %(now)s, 'job_woken', {FACTS} || '{{"by": "a person"}}', %(now)s FROM due
 )
 SELECT id::text FROM due
 """

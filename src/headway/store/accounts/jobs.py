@@ -14,7 +14,13 @@ from typing import Any
 
 from psycopg import Connection
 
-from headway.core.accounts.claims import SCORES_BY_TIER, closed_to, event_of, type_after
+from headway.core.accounts.claims import (
+    SCORES_BY_TIER,
+    closed_to,
+    event_of,
+    plan_limit_notice,
+    type_after,
+)
 from headway.core.accounts.jobs import (
     Account,
     DataKind,
@@ -97,10 +103,13 @@ WITH due AS (
 ), revived AS (
   UPDATE sync_jobs AS job SET status = 'queued', next_run_at = %(now)s,
     retry_count = greatest(retry_count - 1, 0), wait_reason = '', updated_at = %(now)s
-  FROM due WHERE job.id = due.id RETURNING job.id, job.user_id
+  FROM due WHERE job.id = due.id RETURNING job.*
 )
 INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_value, created_at)
-SELECT user_id, id, %(now)s, 'job_revived', '{"by": "headway"}', %(now)s FROM revived
+SELECT user_id, id, %(now)s, 'job_revived',
+  jsonb_build_object('platform', platform, 'kind', kind, 'job_type', job_type, 'tier', tier,
+    'by', 'headway'), %(now)s
+FROM revived
 """
 RELAX_SLACK = timedelta(minutes=5)
 FORGET_BUDGETS = "DELETE FROM rate_budgets WHERE hour < %s"
@@ -378,6 +387,8 @@ def _settled(job: Job, ending: Ending, *, calls: int, now: datetime) -> dict[str
         "wait_reason": "" if is_done or is_charged else reason,
         "error": reason if is_charged else None,
         "notice": f"{_name(job)} stopped after {ending.retry_count} failures: {reason}",
+        "this_month": f"{now:%Y-%m}",
+        "plan_notice": plan_limit_notice(now),
         "estimate": learn(job.calls_estimate, run_calls) if is_done else None,
         "calls": calls,
         "event": event_of(status, reason),

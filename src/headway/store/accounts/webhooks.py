@@ -61,12 +61,13 @@ WITH job AS (
     woken_at = CASE WHEN is_late THEN %(now)s ELSE woken_at END,
     updated_at = %(now)s
   FROM job WHERE sync_jobs.id = job.id AND NOT is_awake
-  RETURNING sync_jobs.id
+  RETURNING sync_jobs.*
 )
 INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_value, created_at)
-SELECT user_id, id, %(now)s, 'job_woken',
-  jsonb_build_object('topic', %(topic)s::text, 'external_id', %(external_id)s::text), %(now)s
-FROM job JOIN woken USING (id)
+SELECT woken.user_id, woken.id, %(now)s, 'job_woken',
+  jsonb_build_object('platform', woken.platform, 'kind', woken.kind, 'job_type', woken.job_type,
+    'tier', woken.tier, 'topic', %(topic)s::text, 'external_id', %(external_id)s::text), %(now)s
+FROM woken
 """
 # The shop is asked soon, by its next job and by a drift check; only its refusal disconnects it.
 UNINSTALL = """
@@ -154,7 +155,7 @@ def _act(
     if hook.effect is WebhookEffect.WAKE:
         connection.execute(WAKE, values)
     elif hook.effect is WebhookEffect.DISCONNECT:
-        disconnect(connection, account, hook.reason, now=values["now"])
+        disconnect(connection, account, hook.reason, is_leaving=True, now=values["now"])
     elif hook.effect is WebhookEffect.UNINSTALL:
         connection.execute(UNINSTALL, values)
     elif hook.effect in {WebhookEffect.REDACT_CUSTOMER, WebhookEffect.REDACT_SHOP}:

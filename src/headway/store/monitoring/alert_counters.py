@@ -36,6 +36,8 @@ STUCK_AFTER = timedelta(minutes=10)
 LOCATION_KEPT = timedelta(hours=26)
 COUNT_MAX = 10_000
 NAMED_MAX = 100
+# So many accounts that are lost within an hour for the same reason have one cause, and one message.
+LOST_TOGETHER = 5
 
 # Calls that were not sent, or are in progress, have not failed.
 PULSE = f"""
@@ -71,24 +73,40 @@ SELECT * FROM (
 ) AS refused CROSS JOIN (
   SELECT count(*) AS dead_jobs FROM (
     SELECT FROM sync_jobs WHERE status = 'dead' LIMIT %(most)s) AS few
-) AS dead
+) AS dead CROSS JOIN (
+  SELECT count(*) AS disconnected FROM (
+    SELECT FROM connected_accounts WHERE status = 'disconnected' AND NOT is_leaving
+      AND reason <> '' LIMIT %(most)s) AS few
+) AS lost
 """
+# A disconnection that somebody asked for, here or in another program's rows, is no trouble.
 # An open breaker that waits for its probe is still open. A shop has one for what is written there,
 # an account one for what is read, a platform one for all sellers.
 CONNECTIONS = """
-WITH open AS (SELECT limit_key, reason FROM breaker WHERE open_until IS NOT NULL)
-(SELECT user_id AS seller, platform || ' ' || shop AS name, false AS is_connected,
-   coalesce(reason, '') AS trouble
- FROM connected_accounts WHERE status = 'disconnected' ORDER BY user_id, platform LIMIT %(named)s)
+WITH open AS (SELECT limit_key, reason FROM breaker WHERE open_until IS NOT NULL
+), lost AS (
+  SELECT *, date_trunc('hour', updated_at, 'UTC') AS hour,
+    count(*) OVER same AS members, row_number() OVER (same ORDER BY updated_at, id) AS place
+  FROM (SELECT * FROM connected_accounts WHERE status = 'disconnected' AND NOT is_leaving
+        AND reason <> '' LIMIT %(most)s) AS few
+  WINDOW same AS (PARTITION BY platform, reason, date_trunc('hour', updated_at, 'UTC'))
+)
+(SELECT NULL AS seller, platform AS name, false AS is_connected, reason AS trouble,
+   members AS count, hour AS at FROM lost WHERE members >= %(together)s AND place = 1
+ ORDER BY hour, platform, reason LIMIT %(named)s)
 UNION ALL
-(SELECT NULL, limit_key, true, reason FROM open WHERE limit_key = ANY(%(platforms)s)
+(SELECT user_id, platform || ' ' || shop, false, reason, 1,
+   CASE WHEN members >= %(together)s THEN hour END FROM lost
+ WHERE members < %(together)s OR place < %(together)s ORDER BY updated_at DESC, id LIMIT %(named)s)
+UNION ALL
+(SELECT NULL, limit_key, true, reason, 1, NULL FROM open WHERE limit_key = ANY(%(platforms)s)
  ORDER BY limit_key)
 UNION ALL
-(SELECT user_id, platform || ' ' || shop, true, wait_reason FROM connected_accounts
+(SELECT user_id, platform || ' ' || shop, true, wait_reason, 1, NULL FROM connected_accounts
  WHERE status = 'connected' AND wait_until IS NOT NULL ORDER BY user_id, platform LIMIT %(named)s)
 UNION ALL
 (SELECT DISTINCT ON (account.user_id, account.platform) account.user_id,
-   account.platform || ' ' || account.shop, true, open.reason
+   account.platform || ' ' || account.shop, true, open.reason, 1, NULL::timestamptz
  FROM open JOIN connected_accounts AS account ON account.status = 'connected'
    AND account.wait_until IS NULL
    AND account.platform = split_part(open.limit_key, ':', 1)
@@ -179,6 +197,7 @@ class Troubles:
     refused: int
     refusals_in_a_row: int
     dead_jobs: int
+    disconnected: int
     connections: Sequence[ConnectionMetric]
     names: TroubleNames
     unreadable: Sequence[UnreadableMetric]
@@ -212,6 +231,7 @@ class MinuteCounters(Queries):
         values = {
             "most": COUNT_MAX,
             "named": NAMED_MAX,
+            "together": LOST_TOGETHER,
             "shown": NAMES_SHOWN,
             "platforms": list(platforms),
             "recent": now - TOGETHER,

@@ -51,6 +51,7 @@ class Topic(StrEnum):
     JOB_DEAD = "job_dead"
     DISCONNECTED = "account_disconnected"
     PRICE_HELD = "price_held"
+    PLAN_LIMIT = "plan_limit_reached"
     TOKEN_EXPIRING = "token_expiring"  # noqa: S105 - a word, no token
 
 

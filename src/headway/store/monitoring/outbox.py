@@ -23,8 +23,9 @@ from headway.store.queries import Queries
 
 LEASE = timedelta(minutes=5)
 POST = """
-INSERT INTO outbox (key, severity, title, body, created_at, due_at, notice_id)
-VALUES (%(key)s, %(severity)s, %(title)s, %(body)s, %(created_at)s, %(due_at)s, %(notice_id)s)
+INSERT INTO outbox (key, severity, title, body, created_at, due_at, notice_id, is_resolved)
+VALUES (%(key)s, %(severity)s, %(title)s, %(body)s, %(created_at)s, %(due_at)s, %(notice_id)s,
+  %(is_resolved)s)
 ON CONFLICT ON CONSTRAINT outbox_key_unique DO NOTHING
 """
 WITHDRAW = """
@@ -37,7 +38,7 @@ UPDATE outbox SET lease_until = %(lease_until)s, tries = tries + 1
 WHERE id = (SELECT id FROM outbox WHERE ended_at IS NULL AND due_at <= %(now)s
               AND (lease_until IS NULL OR lease_until < %(now)s)
             ORDER BY due_at, created_at FOR UPDATE SKIP LOCKED LIMIT 1)
-RETURNING id::text, tries, severity, title, body, created_at, delivered
+RETURNING id::text, tries, severity, title, body, created_at, delivered, is_resolved
 """
 NEXT = """
 SELECT min(greatest(due_at, coalesce(lease_until, due_at))) FROM outbox WHERE ended_at IS NULL

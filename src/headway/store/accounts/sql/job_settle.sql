@@ -31,11 +31,17 @@ WITH ours AS (
     day_calls_at = %(now)s,
     updated_at = %(now)s
   FROM ours WHERE job.id = ours.id
-  RETURNING job.id, job.user_id, job.next_run_at, ours.former_revive_at
+  RETURNING job.id, job.user_id, job.tier, job.next_run_at, ours.former_revive_at
 ), notice AS (
   INSERT INTO notices (user_id, topic, subject, text, created_at)
   SELECT user_id, 'job_dead', id || ' ' || %(fence)s, %(notice)s, %(now)s
   FROM ended WHERE %(status)s = 'dead' AND former_revive_at IS NULL
+  ON CONFLICT DO NOTHING
+), quota AS (
+  INSERT INTO notices (user_id, topic, subject, text, created_at)
+  SELECT user_id, 'plan_limit_reached', user_id || ' ' || tier || ' ' || %(this_month)s,
+    %(plan_notice)s, %(now)s
+  FROM ended WHERE %(status)s = 'plan_limit_reached'
   ON CONFLICT DO NOTHING
 )
 INSERT INTO sync_audit_log
