@@ -16,7 +16,7 @@ from headway.core.accounts.webhooks import NAMED_MAX, RUNS_AT_ONCE, Webhook, Web
 from headway.core.catalog.listings import Wait
 from headway.core.limits.transitions import Observation
 from headway.errors import ThrottledError
-from headway.store.accounts.status import AccountQueries
+from headway.store.accounts.account_queries import AccountQueries
 from headway.store.accounts.webhooks import Webhooks
 from headway.store.limits.day_demand import DayDemand
 from headway_lab.platforms import ETSY, PLATFORMS

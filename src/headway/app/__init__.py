@@ -39,8 +39,8 @@ from headway.core.timetable.policies import Policy, by_name
 from headway.engine.rules import TICK_EVERY, FetchRule, PullRule, PushRule
 from headway.providers.registry import main_storefront, platform_role, platforms
 from headway.store.access.isolation import TenantPool
+from headway.store.accounts.account_queries import AccountQueries
 from headway.store.accounts.jobs import Jobs
-from headway.store.accounts.status import AccountQueries
 from headway.store.accounts.troubles import AccountTroubles
 from headway.store.accounts.webhooks import Webhooks
 from headway.store.catalog.listings import Listings

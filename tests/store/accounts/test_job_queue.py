@@ -11,6 +11,7 @@ from headway.core.accounts.job_order import due_starts
 from headway.core.accounts.jobs import JobStatus
 from headway.errors import InvalidError
 from headway.store import cursors
+from headway.store.accounts.account_queries import AccountQueries
 from headway.store.accounts.job_list import JobView, mark_of
 from headway.store.accounts.job_queue import (
     COMING,
@@ -19,7 +20,6 @@ from headway.store.accounts.job_queue import (
     _values,
     classes,
 )
-from headway.store.accounts.status import AccountQueries
 from headway.store.limits.day_demand import DayDemand
 from headway_lab.platforms import PLATFORMS
 from headway_lab.virtual_clock import VirtualClock

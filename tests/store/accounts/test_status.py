@@ -13,11 +13,11 @@ from headway.core.catalog.listings import LimitKey, SellerId
 from headway.core.limits.breaker import Breaker
 from headway.core.limits.daily_shares import DayShare
 from headway.core.limits.transitions import Observation
+from headway.store.accounts.account_queries import AccountQueries
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.job_list import JobView, find, is_job_name, of_seller, read_queue_state
 from headway.store.accounts.job_queue import queue
 from headway.store.accounts.status import (
-    AccountQueries,
     AccountsStatus,
     AccountView,
     read_accounts,
