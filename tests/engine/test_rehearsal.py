@@ -43,6 +43,23 @@ def seed(shops: Shops, sku: str, price: str, *stock: int, **details: object) -> 
     )
 
 
+def test_a_shop_in_rehearsal_without_any_mapped_location_is_read_and_says_so(
+    shops: Shops,
+) -> None:
+    for place in PLACES:
+        shops.simulator.shop(shops.domain(SELLER)).rename_location(place, f"Lager {place}")
+    seed(shops, "A-1", "20.00")
+    take_over(shops, "A-1", wanted("22.00", 5))
+    push = shops.push()
+    shops.drive(push)
+    shops.clock.sleep(3601)
+    shops.drive(push)
+    row = row_of(shops, "A-1")
+    assert row.outcome is RehearsedOutcome.UNMATCHED
+    assert "the shop has no location" in row.reason
+    assert shops.one("SELECT applied ->> 'price' FROM listing_state") == "20.00"
+
+
 def test_a_rehearsal_lists_what_a_new_product_would_carry_and_what_is_left_out(
     shops: Shops,
 ) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.laws.operator_checks import BrokenLawError
-from tests.laws.operator_world import Action, OperatorWorld
+from tests.laws.operator_people import PeopledWorld
+from tests.laws.operator_world import Action
 
 from headway.clock import Rng, rng
 
@@ -21,9 +22,10 @@ ACTIONS = {
     "round": 30, "requote": 14, "price_list": 3, "misquote": 8, "restock": 10, "sell_out": 3,
     "discontinue": 2, "relist": 2, "outage": 4, "approve": 9, "reject": 7, "approve_all": 2,
     "roll_back": 4, "pause": 3, "resume": 4, "change_terms": 3, "trigger": 3, "revive": 3,
-    "publish": 4, "import": 4, "edit": 4, "sell": 4, "wait": 5,
+    "publish": 4, "publish_many": 1, "import": 4, "remove": 3, "revive_one": 3, "start": 4,
+    "edit": 4, "sell": 4, "wait": 5, "kill": 5,
 }  # fmt: skip
-ALONE = {"round", "wait"}
+ALONE = {"round", "wait", "start", "kill"}
 SMALL, WORLDS_OF_A_CAMPAIGN = (1, 2, 3, 4), 400
 Play = Callable[[int, Sequence[Action]], int]
 
@@ -46,7 +48,7 @@ def draw_actions(draw: Rng, count: int) -> list[Action]:
 @pytest.fixture
 def play(pool: ConnectionPool, tmp_path: Path) -> Play:
     def run(seed: int, actions: Sequence[Action]) -> int:
-        world = OperatorWorld(pool, tmp_path, seed)
+        world = PeopledWorld(pool, tmp_path, seed)
         for action in actions:
             world.do(action)
         return world.checks.events

@@ -297,7 +297,7 @@ class Push:
             closes[intent.id] = push_results.summary(pushed)
         is_ours = self._pushes.settle(
             push_lease,
-            [*pushed, *idle],
+            [*pushed, *(one for one in idle if one.change.sku not in skus)],
             closes=closes,
             narrows=narrows,
             details=result.details,

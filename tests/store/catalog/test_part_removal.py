@@ -10,7 +10,7 @@ from headway.core.catalog.listings import SellerId, Sku
 from headway.core.timetable.policies.rolling import Rolling
 from headway.errors import NotFoundError
 from headway.store.catalog.listings import Listings
-from headway.store.catalog.part_removal import PartRemoval
+from headway.store.catalog.part_removal import InShop, PartRemoval
 from headway.store.catalog.review import Review
 from headway.store.monitoring.law_checks import LawChecks
 from headway.store.timetable.schedule import Schedule
@@ -106,7 +106,10 @@ def test_the_history_names_the_removal_and_revive_brings_the_part_back(
 ) -> None:
     removal.remove(ACME, [Sku("A")], in_shop="draft", reason="not sold any more", now=clock.now())
     (again,) = removal.remove(ACME, [Sku("A")], in_shop="draft", now=clock.now())
-    assert (again.is_done, again.message) == (False, "removed already")
+    assert (again.is_done, again.message) == (
+        False,
+        "removed already; to leave its product otherwise, revive it and remove it again",
+    )
     events = "SELECT event_type, new_value ->> 'in_shop', error_message FROM sync_audit_log"
     assert ask(events) == [("listing_removed", "draft", "not sold any more")]
     (ruling,) = Review(pool).revive(ACME, [Sku("A")], now=clock.now())
@@ -115,6 +118,19 @@ def test_the_history_names_the_removal_and_revive_brings_the_part_back(
     assert ask("SELECT is_active, removed_at FROM product_sync_schedule WHERE sku = 'A'") == [
         (True, None)
     ]
+
+
+@pytest.mark.parametrize("in_shop", ("draft", "keep"))
+def test_the_price_of_a_part_that_comes_back_is_guarded_like_a_first_one(
+    removal: PartRemoval, ask: Ask, pool: ConnectionPool, clock: VirtualClock, in_shop: InShop
+) -> None:
+    removal.remove(ACME, [Sku("A")], in_shop=in_shop, now=clock.now())
+    Review(pool).revive(ACME, [Sku("A")], now=clock.now())
+    row = "SELECT applied, applied_at, applied_version, push_at FROM listing_state WHERE sku = 'A'"
+    push_at = clock.now() if in_shop == "draft" else None
+    assert ask(row) == [(None, None, 0, push_at)], "the merchant may have priced it since"
+    assert ask("SELECT last_boeing_hash FROM product_sync_schedule WHERE sku = 'A'") == [(None,)]
+    assert lost(pool, clock) == 0
 
 
 def test_an_unknown_part_is_named_and_nothing_is_removed(

@@ -306,8 +306,14 @@ def _priced(write: PriceWrite, change: Change) -> dict[str, Any]:
 
 
 def _adopted(change: Change, shown: Shown, shop: Shop) -> Pushed:
-    """Store what the shop shows, including its ids."""
+    """Store what the shop shows, including its ids.
+
+    The price of a part that was removed and came back is the merchant's until it is read again.
+    """
     change = replace(change, tracked=shown.tracked)
+    is_theirs = change.is_first and bool(change.desired.get(THEIRS))
+    if is_theirs:
+        change = replace(change, desired={**change.desired, **_own_prices(change, shown)})
     applied = as_applied(shown, change, shop)
     after = confirmed(change, applied, shop)
     events: tuple[ListingEvent, ...] = ()
@@ -336,6 +342,7 @@ def _adopted(change: Change, shown: Shown, shop: Shop) -> Pushed:
         failures=0 if after is change.desired else change.failures,
         error="" if after is change.desired else change.error,
         staging=None if change.draft is None else "created",
+        desired=change.desired if is_theirs else None,
         events=events,
     )
     return _guarded(_published(pushed), shown, shop)
@@ -344,7 +351,7 @@ def _adopted(change: Change, shown: Shown, shop: Shop) -> Pushed:
 def _guarded(pushed: Pushed, shown: Shown, shop: Shop) -> Pushed:
     """Hold a first price that is far from the shop's own, or one of a whole takeover (law L9)."""
     change = pushed.change
-    if not change.is_first or shop.guard_move is None:
+    if not change.is_first or shop.guard_move is None or change.desired.get(THEIRS):
         return pushed
     new = money(change.desired, "price")
     assert new is not None
@@ -355,24 +362,24 @@ def _guarded(pushed: Pushed, shown: Shown, shop: Shop) -> Pushed:
         pushed, reason = replace(pushed, is_repriced=True), reason or shop.takeover
     if reason is None:
         return pushed
-    kept: dict[str, Any] = {
-        "price": str(shown.price),
-        "cost": None if shown.cost is None else str(shown.cost),
-    }
-    if "compare_at" in change.desired:
-        kept["compare_at"] = None if shown.compare_at is None else str(shown.compare_at)
-    held = ListingEvent(kind="change_held", old=kept, new=change.desired, error=reason)
+    own = _own_prices(change, shown)
+    held = ListingEvent(kind="change_held", old=own, new=change.desired, error=reason)
     return replace(
         pushed,
         held_reason=reason,
-        desired={
-            **change.desired,
-            **kept,
-            "cost": kept["cost"] or change.desired["cost"],
-            THEIRS: True,
-        },
+        desired={**change.desired, **own, THEIRS: True},
         events=(*pushed.events, held),
     )
+
+
+def _own_prices(change: Change, shown: Shown) -> dict[str, Any]:
+    """Return the shop's own price, cost and crossed-out price in the form of a desired state."""
+    own: dict[str, Any] = {"price": str(shown.price)}
+    if shown.cost is not None:
+        own["cost"] = str(shown.cost)
+    if "compare_at" in change.desired:
+        own["compare_at"] = None if shown.compare_at is None else str(shown.compare_at)
+    return own
 
 
 def _drift_checked(change: Change, shown: Shown, shop: Shop, *, repairs: bool) -> Pushed:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
+from headway.core.catalog.change_detection import THEIRS
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.catalog.review import Ruling
 from headway.core.dispatch import STOREFRONT
@@ -35,8 +36,9 @@ END_VISIT = f"""
 UPDATE connected_accounts SET push_fence = push_fence + 1
 WHERE platform = '{STOREFRONT}' AND user_id = %(user_id)s
 """
-# Only what the shop confirmed is taken off sale, at the price that it has: a change that waits, or
-# is held, is not wanted any more. What never came to a shop leaves nothing to be shown.
+# Only what the shop confirmed is taken off sale, at the price that it has, which is the merchant's
+# from now on: a change that waits, or is held, is not wanted any more. What never came to a shop
+# leaves nothing to be shown.
 DRAFT = "%(in_shop)s = 'draft' AND old.applied IS NOT NULL AND product.status = 'ACTIVE'"
 SHOW = f"""
 WITH old AS (
@@ -44,7 +46,8 @@ WITH old AS (
   ORDER BY user_id, sku FOR UPDATE
 ), new AS (
   SELECT old.sku, old.desired AS was, CASE WHEN {DRAFT} THEN old.applied || jsonb_build_object(
-      'status', 'DRAFT', 'quantities', (SELECT coalesce(jsonb_object_agg(key, 0), '{{}}')
+      'status', 'DRAFT', '{THEIRS}', true, 'quantities', (
+        SELECT coalesce(jsonb_object_agg(key, 0), '{{}}')
         FROM jsonb_each(old.applied -> 'quantities')))
     ELSE old.applied END AS desired, {DRAFT} AS is_drafted
   FROM old LEFT JOIN product USING (user_id, sku)
@@ -119,7 +122,7 @@ class PartRemoval(Queries):
 
 def _message(*, is_removed: bool, is_drafted: bool) -> str:
     if is_removed:
-        return "removed already"
+        return "removed already; to leave its product otherwise, revive it and remove it again"
     return (
         "removed; its product becomes a draft" if is_drafted else "removed; the shop is as it was"
     )

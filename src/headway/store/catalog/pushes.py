@@ -77,12 +77,16 @@ SELECT {SHOP_COLUMNS}
 FROM connected_accounts AS account LEFT JOIN profiles AS profile USING (user_id)
 WHERE {ONE_SHOP}
 """
+# What a person removed is the merchant's own again.
+IS_REMOVED = """EXISTS (SELECT FROM product_sync_schedule AS row
+  WHERE row.user_id = state.user_id AND row.sku = state.sku AND row.removed_at IS NOT NULL)"""
 DRIFT_CHECK_SHOPS = f"""
 SELECT {SHOP_COLUMNS}
 FROM connected_accounts AS account LEFT JOIN profiles AS profile USING (user_id)
 CROSS JOIN LATERAL (
   SELECT verified_at FROM listing_state AS state
   WHERE user_id = account.user_id AND applied IS NOT NULL AND NOT {is_listing_paused("state")}
+    AND NOT {IS_REMOVED}
   ORDER BY verified_at NULLS FIRST LIMIT 1) AS oldest
 WHERE {OPEN_TO_US} AND {{which}}
   AND coalesce(account.drift_check_at, '-infinity') <= %(now)s
@@ -90,14 +94,15 @@ WHERE {OPEN_TO_US} AND {{which}}
   AND account.id::text <> ALL (%(due)s)
 ORDER BY account.drift_check_at NULLS FIRST, account.id LIMIT %(limit)s
 """
-# Parts that are read at the supplier and whose price in the shop is not ours yet: imported ones,
-# and those being published that the shop may have, until it was searched for them in vain.
+# Parts that are read at the supplier and whose price in the shop is not ours yet: imported and
+# revived ones, and those being published, until the shop was searched for them in vain.
 FIRST_PRICES = """
 SELECT count(*) FROM product_sync_schedule AS row
 LEFT JOIN product USING (user_id, sku) LEFT JOIN product_staging AS staging USING (user_id, sku)
 LEFT JOIN listing_state AS state USING (user_id, sku)
 WHERE row.user_id = %(user_id)s AND row.is_active AND row.consecutive_failures = 0
-  AND (product.sku IS NOT NULL OR staging.status IN ('requested', 'normalized'))
+  AND (product.sku IS NOT NULL
+    OR coalesce(staging.status, 'requested') IN ('requested', 'normalized'))
   AND coalesce(state.applied_version, 0) = 0 AND state.applied_at IS NULL
 """
 CLAIM = read_sql("catalog", "push_claim")
@@ -120,7 +125,7 @@ UNVERIFIED = (
     CHANGES
     + f"""AND state.applied IS NOT NULL AND product.shopify_variant_id IS NOT NULL
   AND coalesce(state.verified_at, '-infinity') < %(before)s AND state.sku <> ALL (%(in_bulk)s)
-  AND NOT {is_listing_paused("state")}
+  AND NOT {is_listing_paused("state")} AND NOT {IS_REMOVED}
 ORDER BY state.verified_at NULLS FIRST, state.sku LIMIT %(limit)s"""
 )
 DRIFT_CHECKS = "UPDATE connected_accounts SET drift_check_at = %(next)s WHERE id = %(id)s"

@@ -130,32 +130,44 @@ FROM {REQUESTED}
 WHERE row.user_id = requested.user_id AND row.sku = requested.sku AND row.status = 'blocked'
 """
 # A part that was taken off sale returns to its earlier status: the stored one if the shop was not
-# written yet, otherwise the one before.
+# written yet, otherwise the one before. What the shop shows of a removed part is the merchant's:
+# it is read there anew, and the first price is guarded as one of a takeover.
 REVIVE = f"""
-WITH revived AS (
+WITH old AS (
+  SELECT row.id, row.removed_at IS NOT NULL AS was_removed
+  FROM product_sync_schedule AS row JOIN {REQUESTED} USING (user_id, sku)
+  WHERE row.sync_status = 'parked' OR row.removed_at IS NOT NULL
+), revived AS (
   UPDATE product_sync_schedule AS row SET is_active = true, sync_status = 'pending',
     consecutive_failures = 0, missing_count = 0, suspicion = 0, last_error = NULL,
+    last_boeing_hash = CASE WHEN old.was_removed THEN NULL ELSE row.last_boeing_hash END,
     removed_at = NULL, priority = 'manual', next_sync_at = %(now)s, updated_at = %(now)s
-  FROM {REQUESTED}
-  WHERE row.user_id = requested.user_id AND row.sku = requested.sku
-    AND (row.sync_status = 'parked' OR row.removed_at IS NOT NULL)
-  RETURNING row.user_id, row.sku
+  FROM old WHERE row.id = old.id
+  RETURNING row.user_id, row.sku, old.was_removed
 ), offer AS (
-  SELECT user_id, sku, state.desired AS old_value,
-    coalesce(nullif(product.status, 'DRAFT'), product.former_status, 'ACTIVE') AS status
+  SELECT user_id, sku, was_removed, state.desired AS old_value,
+    CASE WHEN state.desired ->> 'status' = 'DRAFT' THEN state.desired || jsonb_build_object(
+      'status', coalesce(nullif(product.status, 'DRAFT'), product.former_status, 'ACTIVE'))
+    END AS new_value
   FROM revived JOIN listing_state AS state USING (user_id, sku)
-  LEFT JOIN product USING (user_id, sku) WHERE state.desired ->> 'status' = 'DRAFT'
+  LEFT JOIN product USING (user_id, sku)
+  WHERE was_removed OR state.desired ->> 'status' = 'DRAFT'
 ), offered AS (
   UPDATE listing_state AS row SET
-    desired = row.desired || jsonb_build_object('status', offer.status),
-    desired_version = row.desired_version + 1, desired_at = %(now)s, push_at = %(now)s
+    desired = offer.new_value, desired_version = row.desired_version + 1, desired_at = %(now)s,
+    push_at = CASE WHEN offer.new_value IS NOT NULL THEN %(now)s END,
+    observed = CASE WHEN offer.new_value IS NOT NULL THEN row.observed END,
+    applied = CASE WHEN NOT was_removed THEN row.applied END,
+    applied_at = CASE WHEN NOT was_removed THEN row.applied_at END,
+    applied_version = CASE WHEN was_removed THEN 0 ELSE row.applied_version END,
+    verified_at = CASE WHEN NOT was_removed THEN row.verified_at END
   FROM offer WHERE row.user_id = offer.user_id AND row.sku = offer.sku
-  RETURNING row.user_id, row.sku, row.desired AS new_value
 )
 INSERT INTO sync_audit_log
   (user_id, sku, sync_timestamp, event_type, old_value, new_value, created_at)
-SELECT user_id, sku, %(now)s, 'listing_revived', old_value, new_value, %(now)s
-FROM revived LEFT JOIN offer USING (user_id, sku) LEFT JOIN offered USING (user_id, sku)
+SELECT user_id, sku, %(now)s, 'listing_revived',
+  CASE WHEN new_value IS NOT NULL THEN old_value END, new_value, %(now)s
+FROM revived LEFT JOIN offer USING (user_id, sku)
 RETURNING user_id, sku, old_value, new_value
 """
 

@@ -63,14 +63,14 @@ WITH ours AS (
     held_reason = coalesce(new.held_reason, row.held_reason),
     held_at = CASE WHEN new.held_reason IS NULL THEN row.held_at ELSE %(now)s END,
     proposed = CASE WHEN new.held_reason IS NULL THEN row.proposed ELSE row.desired END,
-    desired = CASE WHEN new.held_reason IS NOT NULL THEN new.desired
+    desired = CASE WHEN new.desired IS NOT NULL THEN new.desired
       WHEN new.applied = row.desired AND row.desired ->> 'status' <> 'DRAFT'
         THEN row.desired - 'status'
       ELSE row.desired END,
-    desired_version = row.desired_version + CASE WHEN new.held_reason IS NULL THEN 0 ELSE 1 END
+    desired_version = row.desired_version + CASE WHEN new.desired IS NULL THEN 0 ELSE 1 END
   FROM new JOIN listed USING (user_id, sku)
   WHERE row.user_id = new.user_id AND row.sku = ANY (%(skus)s) AND row.sku = new.sku
-    AND (new.held_reason IS NULL OR row.desired_version = new.version)
+    AND (new.desired IS NULL OR row.desired_version = new.version)
 ), added AS (
   INSERT INTO product AS row (user_id, sku, shop_sku, title, shopify_product_id,
     shopify_variant_id, shopify_inventory_item_id, shopify_handle, status, former_status,
