@@ -69,6 +69,13 @@ def test_a_parked_listing_says_since_when_why_and_what_to_do() -> None:
     assert "a person revives it" in answer.sentence
 
 
+def test_a_part_that_was_never_read_names_a_missing_login_of_the_supplier() -> None:
+    unread, read = position(), position(last_successful_sync=NOW - timedelta(hours=3))
+    assert "no login for the supplier" in reasons(unread, queue(), NOW, lacks_login=True).sentence
+    for answer in (reasons(unread, queue(), NOW), reasons(read, queue(), NOW, lacks_login=True)):
+        assert "login" not in answer.sentence, "a worker has one"
+
+
 def test_a_listing_that_was_switched_off_says_so() -> None:
     answer = reasons(position(is_active=False), queue(), NOW)
     assert (answer.state, answer.until) == (ListingState.INACTIVE, None)

@@ -96,7 +96,7 @@ def test_people_who_interfere_at_any_moment_lose_no_change_and_harm_no_shop(
 
 def test_decisions_about_a_takeover_are_about_what_was_shown(play: Play) -> None:
     first, approvals = Action(name="round", number=0), range(20)
-    play(117, [first, *(Action(name="approve", number=number) for number in approvals)])
+    play(179, [first, *(Action(name="approve", number=number) for number in approvals)])
 
 
 @pytest.mark.campaign

@@ -28,10 +28,9 @@ WELL = {
         for what in (
             "housekeeping", "paused", "refusals_in_a_row", "stuck", "shops_down", "tokens_ending",
             "quotas_spent", "jobs_late", "unreadable", "removals_held",
-            "unknown_locations", "unpublished", "oversold", "shared_keys",
+            "unknown_locations", "unpublished", "oversold", "shared_keys", "stale",
         )
     },
-    'headway_listings{state="stale"}': 0.0,
     'headway_listings{state="parked"}': 0.0,
     'headway_promise_burn_fast{tier="pro"}': 0.0,
     'headway_promise_burn_slow{tier="pro"}': 0.0,
@@ -47,7 +46,7 @@ WRONG = {
     "reads_failed": {HOUR.format(what="reads_failed"): 61},
     "few_synced": {HOUR.format(what="reads"): 0, HOUR.format(what="overdue"): 30},
     "overdue": {HOUR.format(what="overdue"): 101},
-    "stale": {'headway_listings{state="stale"}': 1},
+    "stale": {TROUBLE.format(what="stale"): 1},
     "promise_burning": {'headway_promise_burn_fast{tier="pro"}': 6},
     "promise_slipping": {'headway_promise_burn_slow{tier="pro"}': 1.5},
     "paused": {TROUBLE.format(what="paused"): 1},

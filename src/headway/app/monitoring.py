@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from headway.app.providers import supplier_key, token_prefixes
-from headway.app.rules import MINUTE_S, seller_defaults
+from headway.app.rules import MINUTE_S
 from headway.core.catalog.listings import MAIN, LimitKey, SupplierName
 from headway.core.dispatch import STOREFRONT
 from headway.core.limits.state import UNKNOWN
@@ -60,7 +60,7 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
     wait_s = (free_at - now).total_seconds() - pace_s if is_known else 0.0
     with guarded(), app.pool.connection() as connection:
         counts, _, oldest_read_at = count_listings(connection, now, app.rule.seat_rule.slack, None)
-    terms = seller_defaults(settings).terms
+    all_terms = app.sellers.location_terms()
     troubles, ages = counters.troubles(app.platforms, now), JobAges(app.pool)
     limit_keys = {row.name: supplier_key(row) for row in Suppliers(app.pool).all()}
     breakers = app.breakers.load_all(list(limit_keys.values()))
@@ -98,7 +98,9 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
         sellers_at_quota=ages.sellers_at_quota(now, app.job_rule.order_quotas),
         held_removals=troubles.removals,
         unknown_locations=[
-            location for location in troubles.locations if terms.is_unknown(location.name)
+            location
+            for location in troubles.locations
+            if any(terms.is_unknown(location.name) for terms in all_terms)
         ],
         shared_keys=list(_shared_keys(app, limit_keys, now)),
         unpublished=troubles.unpublished,

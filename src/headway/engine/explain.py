@@ -19,12 +19,21 @@ from headway.core.timetable.next_call import SupplierQueue, Why, next_call
 from headway.core.timetable.seats import URGENT, is_suspect, suspects_max
 from headway.engine.rules import TICK_EVERY
 
+NO_LOGIN = (
+    "It was never read, and this process has no login for the supplier: unless a worker has one,"
+    " nothing is read. `headway doctor` names what is missing."
+)
 
-def reasons(position: ListingPosition, queue: SupplierQueue, now: datetime) -> Explanation:
+
+def reasons(
+    position: ListingPosition, queue: SupplierQueue, now: datetime, *, lacks_login: bool = False
+) -> Explanation:
     """Return why this listing is not being read right now; never None."""
     if not position.is_active:
         return _stopped(position, now)
     answer = _going_on(position, queue, now)
+    if lacks_login and position.last_successful_sync is None:
+        answer = replace(answer, sentence=f"{NO_LOGIN} {answer.sentence}")
     if not _is_blocked(position):
         return answer
     return replace(answer, sentence=f"Not published: {position.last_error}. {answer.sentence}")

@@ -8,9 +8,10 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from headway.app import App
+from headway.app.providers import has_main_login
 from headway.app.supplier_queue import queue_ahead
 from headway.core.access import Need
-from headway.core.catalog.listings import Priority, ProductState, SellerId, Sku
+from headway.core.catalog.listings import MAIN, Priority, ProductState, SellerId, Sku
 from headway.core.catalog.price_history import SeriesPoint
 from headway.core.reasons import Explanation, ListingPosition
 from headway.core.timetable.policies.policy import PRIORITY_MAX
@@ -222,7 +223,8 @@ def products(
     page = ProductQueries(caller.own.pool).page(
         caller.now, q=q, state=state, seller=caller.known(seller), cursor=cursor, limit=limit
     )
-    return replace(page, currency=caller.shared.settings.currency)
+    sellers = {item.seller for item in page.items}
+    return replace(page, currency=caller.shared.sellers.currency(sellers))
 
 
 @operation(
@@ -235,7 +237,8 @@ def products(
 )
 def product(caller: Caller, sku: SkuPath, *, seller: SellerQuery = None) -> ListingsOfPart:
     """Show a part as each seller lists it."""
-    currency, listings = caller.shared.settings.currency, _listed(caller, sku, seller)
+    listings = _listed(caller, sku, seller)
+    currency = caller.shared.sellers.currency({listing.seller for listing in listings})
     return ListingsOfPart(now=caller.now, sku=sku, currency=currency, listings=listings)
 
 
@@ -304,7 +307,7 @@ def series(
         PriceSeries(seller=listing.seller, points=queries.series(sku, listing.seller, since))
         for listing in listings
     )
-    currency = caller.shared.settings.currency
+    currency = caller.shared.sellers.currency({listing.seller for listing in listings})
     return SeriesOfPart(now=now, sku=sku, currency=currency, listings=price_series)
 
 
@@ -393,6 +396,7 @@ def _explained_in_queue(
     app: App, positions: Sequence[ListingPosition], now: datetime
 ) -> list[ListingExplanation]:
     queue = queue_ahead(app, now, {position.sku for position in positions if position.is_active})
+    lacks_login = app.supplier == MAIN and not has_main_login(app.settings)
     return [
         ListingExplanation(
             seller=position.user_id,
@@ -402,7 +406,7 @@ def _explained_in_queue(
             last_good_read_at=position.last_successful_sync,
             failures=position.consecutive_failures,
             last_error=position.last_error,
-            explanation=reasons(position, queue, now),
+            explanation=reasons(position, queue, now, lacks_login=lacks_login),
             policy=app.policy.name,
             timetable=app.policy_reason(position, now),
             in_shop=in_shop(position, now),

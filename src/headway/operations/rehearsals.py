@@ -190,7 +190,7 @@ def rehearsal(
         is_in_rehearsal=account.is_in_rehearsal,
         started_at=account.started_at,
         made_at=now,
-        currency=caller.shared.settings.currency,
+        currency=caller.shared.sellers.currency({account.seller}),
         version=version_of(listings, now),
         api_version=main_storefront()[1].api_version(caller.shared.settings),
         scopes=_scopes(caller, account),
@@ -254,7 +254,7 @@ def start(caller: Caller, shop: ShopPath, body: StartBody) -> StartedShop:
         shop=account.shop,
         started_at=now,
         version=body.version,
-        currency=caller.shared.settings.currency,
+        currency=caller.shared.sellers.currency({account.seller}),
         summary=summary,
         message=f"{account.shop} is started: what the report says is written from now on",
     )

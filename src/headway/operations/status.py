@@ -36,7 +36,7 @@ def look(app: App, *, seller: SellerId | None = None, seller_app: App | None = N
         minute_limit=app.settings.rate_limit,
         resource_of=resource_of,
         accounts=lambda pool: app.account_queries.through(pool).status(now, user_id=seller),
-        currency=app.settings.currency,
+        currency=app.sellers.currency([] if seller is None else [seller]),
         seller=seller,
         seller_pool=None if seller_app is None else seller_app.pool,
     )

@@ -53,8 +53,14 @@ def test_a_supplier_that_does_not_answer_is_the_worst_of_all() -> None:
         NOW - HOUR,
     )
     assert "HTTP 503" in alert.sentence
+    assert "same credential" not in alert.sentence
     others = current_alerts(replace(WELL, breaker=down, failing=2, held=1))
     assert [alert.name for alert in others] == ["supplier_down", "held", "failing"]
+
+
+def test_a_supplier_that_refuses_every_call_as_too_many_is_reported_with_the_cause() -> None:
+    down = Breaker(failures=3, open_until=NOW + HOUR, opened_at=NOW - HOUR, reason="answered 429")
+    assert "another Headway uses the same credential" in only(breaker=down).sentence
 
 
 @pytest.mark.parametrize(
@@ -215,4 +221,6 @@ def test_reads_that_a_daily_policy_allows_are_not_stale_though_they_are_older_th
     daily = replace(late, age_max=timedelta(hours=25))
     assert [alert.name for alert in current_alerts(late)] == ["stale"]
     assert current_alerts(daily) == []
+    for_prometheus = BY_NAME["stale"].measures["stale"]
+    assert (for_prometheus(late), for_prometheus(daily)) == (3, 0), "both judge alike"
     assert current_alerts(replace(daily, oldest_read_at=NOW - 26 * HOUR)) != []

@@ -176,6 +176,22 @@ def test_catalogs_are_counted_by_who_is_active_for_all_or_for_some(
     assert sellers.count_catalogs(now) == 2
 
 
+def test_currency_and_locations_are_those_of_the_sellers_not_of_the_deployment(
+    sellers: Sellers, ask: Ask, clock: VirtualClock
+) -> None:
+    default = sellers.defaults.terms
+    assert [terms.locations for terms in sellers.location_terms()] == [default.locations]
+    sellers.set_terms(A, {"currency": "EUR", "locations": "Berlin=Lager"}, now=clock.now())
+    ask("UPDATE profiles SET listing_count = 1 RETURNING user_id")
+    (terms,) = sellers.location_terms()
+    assert (terms.locations, terms.is_unknown("Berlin")) == ({"Berlin": "Lager"}, False)
+    ask("INSERT INTO profiles (user_id, listing_count) VALUES ('best', 4) RETURNING user_id")
+    assert sum(terms.is_unknown("Berlin") for terms in sellers.location_terms()) == 1
+    assert sellers.currency([A]) == "EUR"
+    assert sellers.currency([SellerId("nobody")]) == default.currency
+    assert sellers.currency([A, SellerId("nobody")]) == default.currency, "they differ"
+
+
 def test_a_seller_who_was_never_counted_is_counted_on_the_spot(
     sellers: Sellers, clock: VirtualClock, enter: Callable[..., None]
 ) -> None:

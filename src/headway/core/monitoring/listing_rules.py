@@ -20,6 +20,13 @@ from headway.core.reasons import format_duration
 DAY = timedelta(days=1)
 
 
+def _stale(metrics: AlertMetrics) -> int:
+    """Return how many listings are stale, none while the oldest read is what the policy allows."""
+    oldest = metrics.oldest_read_at
+    is_allowed = oldest is not None and oldest >= metrics.now - metrics.age_max
+    return 0 if is_allowed else metrics.stale
+
+
 @alert_rule(
     "Parts were not read for more than 24 h.",
     Severity.WARNING,
@@ -30,19 +37,18 @@ DAY = timedelta(days=1)
     resolves_after=10 * MINUTE,
     suppressed_by=STANDSTILLS,
     suppressed_for=3 * HOUR,
-    expression='headway_listings{{state="stale"}} > {threshold}',
+    measures={"stale": _stale},
+    expression='headway_trouble{{what="stale"}} > {threshold}',
 )
 def stale(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
     """Yield a finding if listings were not read for more than a day, and the policy's slack."""
-    oldest = metrics.oldest_read_at
-    if oldest is not None and oldest >= metrics.now - metrics.age_max:
-        return
-    if metrics.stale > threshold:
+    oldest, count = metrics.oldest_read_at, _stale(metrics)
+    if count > threshold:
         age = f"; the oldest read was {format_duration(metrics.now - oldest)} ago" if oldest else ""
         yield Finding(
             since=oldest + DAY if oldest and oldest + DAY < metrics.now else None,
-            count=metrics.stale,
-            sentence=f"{counted(metrics.stale, 'listing')} stale: no read for more than 24 h{age}.",
+            count=count,
+            sentence=f"{counted(count, 'listing')} stale: no read for more than 24 h{age}.",
         )
 
 

@@ -1,5 +1,6 @@
 """Alert rules about suppliers: calls, reads, permits and pauses."""
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -23,6 +24,12 @@ FAILURES_MIN = 3
 CRITICAL_FACTOR = 4
 # For the wait for a permit they are 5 s and 30 s.
 CRITICAL_WAIT_FACTOR = 6
+# A refusal within the limit has one of these causes.
+TOO_MANY = re.compile(r"\b429\b")
+SHARED_KEY = (
+    " It refuses calls as too many though Headway keeps the limit: another program or another"
+    " Headway uses the same credential, or its limit is lower than the settings say."
+)
 # While one of these fires, its consequences raise no alerts of their own.
 STANDSTILLS = ("supplier_down", "paused")
 FAILED_SHARE = (
@@ -52,6 +59,7 @@ def supplier_down(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
                 f"The supplier {name + ' ' if name else ''}has not answered for"
                 f" {format_duration(now - since)} ({breaker.reason or 'no reason given'});"
                 f" tried again at {format_time(breaker.open_until or now, now)}."
+                f"{SHARED_KEY if TOO_MANY.search(breaker.reason) else ''}"
             ),
         )
 
@@ -202,8 +210,8 @@ def unknown_location(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
             since=location.since,
             sentence=(
                 f"The location {location.name}{of} is not mapped. Its stock is not sold, and parts"
-                " that may have moved there are held. Map it in HEADWAY_LOCATIONS, or list it in"
-                " HEADWAY_LOCATIONS_UNSOLD."
+                " that may have moved there are held. Map it in HEADWAY_LOCATIONS or in the terms"
+                " of its sellers, or list it in HEADWAY_LOCATIONS_UNSOLD."
             ),
         )
 

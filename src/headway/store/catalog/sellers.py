@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from headway.core.accounts.jobs import Tier
+from headway.core.catalog.change_detection import Terms
 from headway.core.catalog.guard import DAY, MASS_MIN, Guard, MassChange, SellerSettings
 from headway.core.catalog.listings import SellerId
 from headway.core.catalog.term_tables import read_locations, read_markups
@@ -71,6 +72,12 @@ TERMS_EVENT = """
 INSERT INTO sync_audit_log
   (user_id, sync_timestamp, event_type, old_value, new_value, created_at)
 VALUES (%(user_id)s, %(now)s, 'terms_set', %(old)s::jsonb, %(new)s::jsonb, %(now)s)
+"""
+# Each map of locations that a seller with parts has; NULL is the deployment's.
+LOCATIONS = "SELECT DISTINCT locations FROM profiles WHERE listing_count > 0"
+CURRENCIES = """
+SELECT DISTINCT profile.currency FROM unnest(%(user_ids)s::text[]) AS seller(user_id)
+LEFT JOIN profiles AS profile USING (user_id)
 """
 TIER = "SELECT tier FROM profiles WHERE user_id = %(user_id)s"
 SET_TIER = """
@@ -137,6 +144,18 @@ class Sellers(Queries):
         """Return a seller's own values, None where the deployment's apply."""
         row = self._first(OWN_TERMS, {"user_id": user_id})
         return dict(zip(TERMS, row or (None,) * len(TERMS), strict=True))
+
+    def location_terms(self) -> list[Terms]:
+        """Return terms with each map of locations in use; the deployment's if nothing is listed."""
+        maps = [locations for (locations,) in self._rows(LOCATIONS)] or [None]
+        return [self._with_locations(self.defaults.terms, text) for text in maps]
+
+    def currency(self, user_ids: Collection[SellerId]) -> str:
+        """Return the currency of these sellers' shops, the deployment's if they have several."""
+        default, chosen = self.defaults.terms.currency, sorted(set(user_ids))
+        rows = self._rows(CURRENCIES, {"user_ids": chosen})
+        known = {own or default for (own,) in rows}
+        return known.pop() if len(known) == 1 else default
 
     def set_terms(self, user_id: SellerId, changes: Mapping[str, Term], *, now: datetime) -> None:
         """Change some of a seller's values, None for the deployment's; raise InvalidError."""
@@ -217,13 +236,7 @@ class Sellers(Queries):
         terms = self.defaults.terms
         if "markups" in own:
             own["markups"] = read_markups(own["markups"])
-        if "locations" in own:
-            own["locations"] = read_locations(own["locations"])
-            # The deployment knows these locations: the seller does not sell from them.
-            own["unsold"] = [
-                *terms.unsold,
-                *(n for n in terms.locations if n not in own["locations"]),
-            ]
+        terms = self._with_locations(terms, own.pop("locations", None))
         return SellerSettings(
             terms=replace(terms, **own),
             guard=guard,
@@ -231,6 +244,16 @@ class Sellers(Queries):
             changed_count={kind: count for kind, count in counts.items() if count},
             mass_approved_until=mass_approved_until,
         )
+
+    @staticmethod
+    def _with_locations(terms: Terms, text: str | None) -> Terms:
+        """Return terms with a seller's own map of locations, if there is one."""
+        if text is None:
+            return terms
+        locations = read_locations(text)
+        # The deployment knows these locations: the seller does not sell from them.
+        unsold = [*terms.unsold, *(name for name in terms.locations if name not in locations)]
+        return replace(terms, locations=locations, unsold=unsold)
 
 
 def _plain(terms: Mapping[str, Term], names: Collection[str]) -> str:
