@@ -46,6 +46,7 @@ class Shop:
     held: dict[str, Row] = field(default_factory=dict)
     asks: list[PageRequest] = field(default_factory=list)
     number: int = 0
+    created_s: int | None = None
 
     def add(self, created_s: int, *, state: str = "active", lag_s: int = 0) -> Row:
         self.number += 1
@@ -76,6 +77,9 @@ class Shop:
             total=rows[0],
         )
 
+    def _shop(self, _: Mapping[str, Any]) -> Any:
+        return None, [], [] if self.created_s is None else [self.created_s]
+
     def _receipt(self, values: Mapping[str, Any]) -> Any:
         rows = [self.rows[values["receipt_id"]]]
         return None, rows, [rows[0].updated_s]
@@ -99,7 +103,7 @@ class Shop:
 
     def _ledger(self, values: Mapping[str, Any]) -> Any:
         least, most = values["min_created"], values["max_created"]
-        assert most - least <= 30 * DAY_S
+        assert most - least <= 31 * DAY_S
         assert most <= self.now_s - 60
         shown = [row for row in self.rows.values() if row.shows_s <= self.now_s]
         rows = sorted(
@@ -455,6 +459,26 @@ def test_the_ledgers_backfill_begins_two_years_ago_and_ends_a_minute_ago() -> No
     assert set(shop.held) == {oldest.id, newest.id}
     assert 24 <= len(shop.asks) <= 26
     assert step.cursor == {"until_s": NOW_S - 60}
+
+
+def test_the_ledgers_backfill_of_a_young_shop_begins_with_the_shop() -> None:
+    shop = Shop(created_s=NOW_S - 40 * DAY_S)
+    shop.add(NOW_S - 40 * DAY_S)
+    step = run(LedgerWalk(is_backfill=True), shop, {})
+    assert [ask.what for ask in shop.asks] == ["shop", "ledger", "ledger"]
+    assert shop.held == shop.rows
+    run(LedgerWalk(is_backfill=True), shop, step.cursor)
+    assert [ask.what for ask in shop.asks].count("shop") == 1
+
+
+def test_a_shop_that_cannot_be_read_or_was_created_tomorrow_ends_no_backfill() -> None:
+    walk, shop = LedgerWalk(is_backfill=True), Shop(created_s=NOW_S + 5 * DAY_S)
+    begun = walk.begin({}, at(NOW_S), ())
+    narrowed = walk.narrow(begun, "HTTP 500", at(NOW_S), is_repeated=False)
+    assert narrowed is not None
+    assert not narrowed.is_failure
+    assert walk.ask(narrowed.cursor).values["min_created"] == NOW_S - 60 - 730 * DAY_S
+    assert run(walk, shop, {}).is_done
 
 
 def test_a_crowded_window_is_halved_until_its_pages_can_be_reached() -> None:

@@ -137,6 +137,8 @@ class EtsyPlatform:
             return self._read_receipt(str(ask.values["receipt_id"]))
         if ask.what == "payments":
             return self._read_payments(ask.values["links"])
+        if ask.what == "shop":
+            return self._read_shop()
         if ask.what not in LISTS:
             raise InvariantError(f"etsy has no {ask.what}")
         answer = self._get(LISTS[ask.what], ask.values)
@@ -157,6 +159,11 @@ class EtsyPlatform:
             return Page(missing=(receipt_id,))
         check_status(answer, provider=PROVIDER, shows_body=True)
         return replies.read_receipt(answer.body, now=self._clock.now())
+
+    def _read_shop(self) -> Page:
+        answer = self._get("", {})
+        check_status(answer, provider=PROVIDER, shows_body=True)
+        return replies.read_creation(answer.body)
 
     def _read_payments(self, links: Sequence[Sequence[str]]) -> Page:
         ids = dict.fromkeys(payment_id for _, payment_id in links)

@@ -38,6 +38,8 @@ LINK_FAILURES = 3
 class LedgerWalk(ListWalk):
     """Window after window until a minute ago; a backfill begins two years ago.
 
+    It first asks when the shop was created: windows before that are empty.
+
     A run collects the `links` of its entries, "entry/payment", and moves them to `wanted` when it
     has enough for a call, or is at its end.
     """
@@ -50,7 +52,8 @@ class LedgerWalk(ListWalk):
     first_s: int = 2 * DAY_S
     history_s: int = 2 * 365 * DAY_S
     # Not one call more than needed for a quiet shop: every call is taken from all the sellers' day.
-    slice_s: int = 30 * DAY_S
+    # No window may be longer.
+    slice_s: int = 31 * DAY_S
     settled_s: int = 60
 
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:
@@ -66,6 +69,8 @@ class LedgerWalk(ListWalk):
         from_s = until_s - self.overlap_s if until_s else first_s
         links = due_ids(cursor, (), now)
         run = {"end_s": end_s, "slice_s": self.slice_s, "links": [], "wanted": links}
+        if self.is_backfill and not until_s:
+            run["asks_shop"] = True
         return {**cursor, RUN: {**run, **_window(run, from_s)}}
 
     def ask(self, cursor: Cursor) -> PageRequest:
@@ -76,6 +81,8 @@ class LedgerWalk(ListWalk):
             return PageRequest(
                 what="payments", values={"links": [link.split("/") for link in links]}
             )
+        if run.get("asks_shop"):
+            return PageRequest(what="shop")
         values = {
             "min_created": run["from_s"],
             "max_created": run["until_s"],
@@ -89,6 +96,8 @@ class LedgerWalk(ListWalk):
             read = named_read(cursor, LINK_SIZES)
             names = wanted[: len(wanted) - len(read[RUN]["wanted"])]
             return replace(_closed(read, is_progress=False), healed=tuple(names))
+        if cursor[RUN].get("asks_shop"):
+            return PageStep(cursor=_since_creation(cursor, page))
         cursor, step = self.looked(cursor, page, now)
         if step is not None:
             return step
@@ -102,20 +111,29 @@ class LedgerWalk(ListWalk):
         if has_more(page, run["offset"], size):
             moved = {**run, "offset": run["offset"] + len(page.ids)}
             return _closed({**cursor, RUN: moved})
-        lasting = {**cursor, "until_s": run["until_s"]}
-        if run["until_s"] < run["end_s"]:
-            return _closed({**lasting, RUN: {**run, **_window(run, run["until_s"])}})
-        return _closed({**lasting, RUN: {**run, "is_end": True}})
+        is_end = run["until_s"] >= run["end_s"]
+        after = {"is_end": True} if is_end else _window(run, run["until_s"])
+        return _closed({**cursor, "until_s": run["until_s"], RUN: {**run, **after}})
 
     def narrow(
         self, cursor: Cursor, reason: str, now: datetime, *, is_repeated: bool
     ) -> Narrowed | None:
         """Ask for fewer payments or entries, and set a payment aside that fails alone."""
+        if cursor[RUN].get("asks_shop"):
+            return Narrowed(cursor=_since_creation(cursor, Page()))
         if not cursor[RUN]["wanted"]:
             return ListWalk.narrow(self, cursor, reason, now, is_repeated=is_repeated)
         return narrow_named(
             cursor, self.kind, reason, now, sizes=LINK_SIZES, recorded_from=LINK_FAILURES
         )
+
+
+def _since_creation(cursor: Cursor, page: Page) -> Cursor:
+    """Return the cursor at the creation of the shop, or where it is if that is unknown."""
+    run = {name: value for name, value in cursor[RUN].items() if name != "asks_shop"}
+    created_s = min(map(seconds, page.stamps), default=0) - DAY_S
+    from_s = min(max(run["from_s"], created_s), run["end_s"])
+    return {**cursor, RUN: {**run, **_window(run, from_s)}}
 
 
 def _closed(cursor: Cursor, *, is_progress: bool = True) -> PageStep:

@@ -272,6 +272,12 @@ def read_payments(body: bytes, links: Iterable[Sequence[str]]) -> Page:
     return Page(records=Records(payment_orders=orders))
 
 
+def read_creation(body: bytes) -> Page:
+    """Read when a shop was created, as the stamp of an empty page; without it if Etsy omits it."""
+    created_at = _find_stamp(_object(body), ENTERED)
+    return Page() if created_at is None else Page(stamps=(created_at,))
+
+
 def read_self(body: bytes) -> tuple[str, str | None]:
     """Return the owner of the token, and that person's shop if there is one."""
     user = read_model(PROVIDER, EtsyUser, _object(body))

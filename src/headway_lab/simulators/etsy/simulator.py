@@ -353,11 +353,23 @@ def _message(status: int, text: str) -> SimReply:
 
 def _shop_json(shop: EtsyShop) -> dict[str, Any]:
     owner = shop.owner
+    created_s = min(
+        (
+            *(receipt.created_s for receipt in shop.receipts.values()),
+            *(listing.created_s for listing in shop.listings.values()),
+            *(entry.at_s for entry in shop.ledger),
+        ),
+        default=None,
+    )
+    created = (
+        {} if created_s is None else {"create_date": created_s, "created_timestamp": created_s}
+    )
     active = sum(listing.state == "active" for listing in shop.listings.values())
     return {
         "shop_id": owner.shop_id,
         "user_id": owner.user_id,
         "shop_name": owner.name,
+        **created,
         "title": f"{owner.name} makes mugs",
         "currency_code": owner.currency,
         "is_vacation": False,
