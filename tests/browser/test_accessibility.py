@@ -42,7 +42,7 @@ def run_axe(page: Any, options: str) -> list[str]:
 
 
 def all_serious_issues(page: Any, live_site: LiveSite) -> Iterator[str]:
-    for section in (*SECTIONS, f"parts/{HELD}", "parts?q=nothing"):
+    for section in (*SECTIONS, "import", "connect", "shops", f"parts/{HELD}", "parts?q=nothing"):
         page.goto(live_site.url + section)
         expect(page.locator("#link")).to_have_attribute("data-state", "live")
         yield from (f"/{section} {issue}" for issue in serious_issues(page))

@@ -90,8 +90,10 @@ def test_a_shop_gets_a_token_that_is_never_shown_again(
     expect(page.locator("#connect-access-trouble")).to_contain_text("one word")
     expect(page.locator("#connect-shop-trouble")).to_have_count(0)
     page.get_by_label("Access token", exact=True).fill(TOKEN)
+    page.get_by_label("Another shop of").fill(ACME)
     page.get_by_role("button", name="Connect").click()
     expect(page.locator("#connect-title")).to_contain_text("is connected to northwind")
+    assert ShopGroups(live_site.pool).is_member(NORTHWIND, ACME)
     expect(page.get_by_label("Access token", exact=True)).to_have_value("")
     assert TOKEN not in page.content()
 

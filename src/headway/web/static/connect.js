@@ -32,8 +32,9 @@ function showFields() {
 function bodyOf(form) {
   const values = [...new FormData(form)].map(([name, value]) => [name, value.trim()]);
   const { way, ...body } = Object.fromEntries(values.filter(([, value]) => value));
-  if (way === "link") return { seller: body.seller, platform: body.platform, shop: body.shop || body.platform };
-  return body;
+  if (way !== "link") return body;
+  const { seller, platform, shop = platform, main_seller } = body;
+  return { seller, platform, shop, main_seller };
 }
 
 function forgetSecrets() {
