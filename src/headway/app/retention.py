@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from headway.engine.ports_limits import Ledger
 from headway.store.accounts.oauth_flows import OAuthFlows
+from headway.store.accounts.records import DELETIONS_KEPT, RecordChanges
 from headway.store.catalog.publishing import Publishing
 from headway.store.dispatch import DispatchLeases
 from headway.store.monitoring.alert_states import AlertStates
@@ -34,6 +35,7 @@ def old_rows(app: "App") -> Mapping[str, tuple[Ledger, timedelta]]:
         "raw replies": (Publishing(app.pool), timedelta(days=app.settings.raw_retention_days)),
         "writes": (app.pushes, ledger_kept),
         "webhooks": (app.webhooks, ledger_kept),
+        "deleted records": (RecordChanges(app.pool), DELETIONS_KEPT),
         "runs": (Runs(app.pool), ledger_kept),
         "dispatch leases": (DispatchLeases(app.pool, app.clock), DISPATCH_LEASES_KEPT),
         "alerts": (AlertStates(app.pool), ledger_kept),

@@ -38,6 +38,9 @@ def api(
     page: Annotated[
         bool, typer.Option("--reference", help="Print the reference page in short, and stop.")
     ] = False,
+    records: Annotated[
+        bool, typer.Option("--records", help="Print the page of records, and stop.")
+    ] = False,
     metrics: Annotated[
         bool, typer.Option("--metrics", help="Print the page of metrics, and stop.")
     ] = False,
@@ -57,6 +60,11 @@ def api(
 
     if metrics:
         print(metrics_reference(), end="")
+        return
+    if records:
+        from headway.web.record_reference import record_reference
+
+        print(record_reference(describe()), end="")
         return
     if page:
         print(reference(describe()), end="")

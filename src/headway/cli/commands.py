@@ -109,6 +109,10 @@ PANELS = {
             "headway.cli.accounts",
             "List, show, pause, resync or disconnect accounts, or connect many from a file.",
         ),
+        "records": (
+            "headway.cli.records",
+            "List records that were pulled from platforms, or export them as files.",
+        ),
         "sellers": ("headway.cli.sellers", "Create, list or show sellers."),
         "tier": ("headway.cli.tiers", "Show or set a seller's tier."),
     },

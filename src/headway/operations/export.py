@@ -80,7 +80,7 @@ def as_lines(rows: Sequence[Row]) -> str:
 
 def as_csv(rows: Sequence[Row]) -> str:
     """Write rows as CSV, without a head."""
-    return "".join(line([_cell(row[name]) for name in FIELDS]) for row in rows)
+    return "".join(line([cell_text(row[name]) for name in FIELDS]) for row in rows)
 
 
 def line(cells: Sequence[str]) -> str:
@@ -90,7 +90,8 @@ def line(cells: Sequence[str]) -> str:
     return written.getvalue()
 
 
-def _cell(value: object) -> str:
+def cell_text(value: object) -> str:
+    """Write a value as a cell of CSV; one that a spreadsheet takes for a formula as a text."""
     if value is None:
         return ""
     text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)

@@ -23,6 +23,7 @@ from headway.operations import (
     providers,
     publishing,
     recordings,
+    records,
     rehearsals,
     removals,
     runs,
@@ -40,7 +41,7 @@ NOUNS = (
     deployment, listings, imports, history, changes, part_removal, pauses, publishing, accounts,
     account_commands, account_import, jobs, removals, shops, shop_groups, rehearsals, shop_links,
     terms, suppliers, probe, recordings, providers, alerts, limits, shared_permits, laws, notify,
-    runs, people, sellers,
+    runs, people, sellers, records,
 )  # fmt: skip
 OPERATIONS: tuple[ApiOperation[Any, Any, Any], ...] = tuple(
     declared

@@ -194,13 +194,15 @@ class WebhookRole:
 
     `is_signed` gets the secret, the headers in lower case, the body as it came and the time.
     `parse` gets the platform, the headers in lower case and the JSON object in the body; it raises
-    RequestError.
+    RequestError. `shop_of` returns the shop that the headers name, where a shop may have an app of
+    its own, whose secret signs; that secret is good for this shop alone.
     """
 
     setting: str
     secret: Callable[[Any], str]
     is_signed: Callable[[str, Mapping[str, str], bytes, datetime], bool]
     parse: Callable[[PlatformName, Mapping[str, str], Mapping[str, Any]], Webhook]
+    shop_of: Callable[[Mapping[str, str]], str] | None = None
 
     def check_secret(self, secret: str) -> None:
         """Raise ConfigError if there is no secret to verify webhooks with."""

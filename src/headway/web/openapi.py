@@ -42,6 +42,7 @@ TAGS: Mapping[str, str] = {
     "pauses": "Stopping everything, a supplier, a seller or parts, and resuming them.",
     "publishing": "Parts to be created in a seller's shop.",
     "accounts": "Sellers' accounts at platforms, their jobs, and listings that are missing there.",
+    "records": "Orders, listings, buyers and payments, read by a cursor over their changes.",
     "shops": "Shops: connecting, rehearsal, tiers, and terms such as the price rule.",
     "suppliers": "Suppliers, their credentials, and the sellers who buy there.",
     "monitoring": "Freshness, alerts, laws, and notifications.",

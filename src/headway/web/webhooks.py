@@ -6,7 +6,7 @@ work except one short transaction is left to a job.
 """
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
 from headway.app import App
+from headway.app.providers import own_app_secret
 from headway.core.accounts.jobs import PlatformName
 from headway.core.accounts.webhooks import WebhookEffect
 from headway.providers.provider import WebhookRole
@@ -76,12 +77,14 @@ def _endpoint(
     async def receive(request: Request) -> Response:
         """Take a delivery. The same one is taken once, and many of them wake one job."""
         secret = role.secret(app.settings)
-        role.check_secret(secret)
+        if role.shop_of is None:
+            role.check_secret(secret)
         body = await read_body(request, wait_s=body_wait_s)
         if isinstance(body, Response):
             return body
         headers = {name.lower(): value for name, value in request.headers.items()}
-        if not role.verify(secret, headers, body, app.clock.now()):
+        if not await run_in_threadpool(_is_signed, app, platform, role, headers, body):
+            role.check_secret(secret)
             return problem(
                 401,
                 f"{platform} did not sign this body with the secret that is set",
@@ -97,6 +100,20 @@ def _endpoint(
         return _reply(fate, status=200)
 
     return receive
+
+
+def _is_signed(
+    app: App, platform: PlatformName, role: WebhookRole, headers: Mapping[str, str], body: bytes
+) -> bool:
+    """Return True if the app of the settings signed a body, or the own app of the shop it names."""
+    now, secret = app.clock.now(), role.secret(app.settings)
+    if secret and role.verify(secret, headers, body, now):
+        return True
+    shop = "" if role.shop_of is None else role.shop_of(headers)
+    if not shop:
+        return False
+    own = own_app_secret(app.settings, app.clock, app.pool, platform, shop)
+    return bool(own) and role.verify(own, headers, body, now)
 
 
 def _reply(fate: str, *, status: int) -> Response:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -58,6 +58,8 @@ headway demo --speed 300 --products 2000 --port 0
 headway demo --workers 3
 
 headway demo --rehearsal --products 60
+
+headway demo --lane account
 """
 # A merchant's edit is repaired while you watch: within a real minute, or as soon as the shops'
 # points allow.
@@ -98,6 +100,12 @@ Workers = Annotated[
         help="Run this many worker processes, on a Valkey of their own.",
     ),
 ]
+Lane = Annotated[
+    Literal["catalog", "account"] | None,
+    typer.Option(
+        help="Only one lane: catalog (a supplier and shops) or account (accounts, no supplier)."
+    ),
+]
 Rehearsal = Annotated[
     bool,
     typer.Option(
@@ -122,6 +130,7 @@ def demo(
     policy: PolicyName = None,
     workers: Workers = 0,
     rehearsal: Rehearsal = False,
+    lane: Lane = None,
 ) -> None:
     """Run everything in one process, faster than real time.
 
@@ -133,13 +142,15 @@ def demo(
     from headway import config
     from headway.cli.run import POOL_SIZE
     from headway.cli.serving import join, login_link, show_line, stoppable
-    from headway.cli.session import note_of
     from headway.store.server.embedded import EmbeddedServer
     from headway.web.server import address, listen
-    from headway_lab.demo.accounts import post_to
+    from headway_lab.demo.world import CATALOG, LANES
 
     speed = speed or (SLOW if rehearsal else SPEED)
     settings = _settings(config.load(), port=port, policy=policy, products=products, speed=speed)
+    lanes = LANES if lane is None else (lane,)
+    if CATALOG not in lanes:
+        settings = _without_supplier(settings)
     console = CommandConsole(settings)
     valkey = _valkey(settings) if workers else None
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
@@ -162,19 +173,17 @@ def demo(
             seed=seed,
             speed=speed,
             rehearses=rehearsal,
+            lanes=lanes,
         )
         app = _application(stack, settings, pool, demo_world, clock)
-        note = {"database": DATABASE, "page": address(taken)}
-        server.announce(note_of(app.settings, clock) | note)
-        demo_world.trade.send_webhooks_with(
-            post_to(address(taken), stack.enter_context(_client())), clock
-        )
+        _announce(stack, server, app, demo_world, page=address(taken))
         join(stack, app, "api" if workers else "run", console)
         stack.callback(lambda: console.say(demo_world.verdict))
-        runner = _play(stack, app, demo_world, seed)
+        runner = _play(stack, app, demo_world, seed, lanes)
         page = login_link(app, taken)
         _say_addresses(console, app, page)
-        _say_what_to_try(console, app, speed=speed, rehearses=rehearsal)
+        if CATALOG in lanes:
+            _say_what_to_try(console, app, speed=speed, rehearses=rehearsal)
         processes = _start_workers(stack, app, workers, console)
         if not workers:
             _work(runner, app, speed)
@@ -213,6 +222,16 @@ def _settings(
     return settings.model_copy(update=changes)
 
 
+def _without_supplier(settings: Settings) -> Settings:
+    """Return the settings of a deployment that only reads accounts."""
+    from pydantic import SecretStr
+
+    none = SecretStr("")
+    login = {"boeing_client_id": "", "boeing_username": ""}
+    secrets = {"boeing_client_secret": none, "boeing_password": none}
+    return settings.model_copy(update=login | secrets)
+
+
 def _keep_private(folder: Path) -> None:
     """Make the folder that the demo's lies in, so that `doctor` finds it as `run` leaves it."""
     with contextlib.suppress(OSError):  # the server finds the same problem and says what to do
@@ -241,6 +260,7 @@ def _past(
     seed: int,
     speed: float,
     rehearses: bool,
+    lanes: Collection[str],
 ) -> tuple[ScaledClock, DemoWorld]:
     """Simulate the past on virtual time; return the clock that continues from there."""
     from headway.app import build
@@ -277,6 +297,7 @@ def _past(
             progress=lambda share: status.update(
                 f"Living through the past with {products:,} parts: {share:.0%}"
             ),
+            lanes=lanes,
         )
     clock = ScaledClock(speed, start=start)
     demo_world.clock.switch_to(clock)
@@ -306,6 +327,26 @@ def _application(
         "platform_timeout_s": settings.platform_timeout_s * more,
     }
     return build_fast(stack, settings.model_copy(update=changes), clock, pool)
+
+
+def _announce(
+    stack: ExitStack,
+    server: EmbeddedServer,
+    app: App,
+    demo_world: DemoWorld,
+    *,
+    page: str,
+) -> None:
+    """Let other commands join the demo, and platforms send their webhooks to it."""
+    from headway.cli.session import note_of
+    from headway_lab.demo.accounts import post_to
+
+    clock = app.clock
+    assert isinstance(clock, ScaledClock), "a demo's clock runs faster"
+    note = {"database": DATABASE, "page": page}
+    server.announce(note_of(app.settings, clock) | note)
+    client = stack.enter_context(_client())
+    demo_world.trade.send_webhooks_with(post_to(page, client), clock)
 
 
 def _say_addresses(console: CommandConsole, app: App, page: str) -> None:
@@ -342,18 +383,21 @@ def _client() -> httpx.Client:
     return httpx.Client(timeout=TELL_S, trust_env=False)
 
 
-def _play(stack: ExitStack, app: App, demo_world: DemoWorld, seed: int) -> EmbeddedRunner:
+def _play(
+    stack: ExitStack, app: App, demo_world: DemoWorld, seed: int, lanes: Collection[str]
+) -> EmbeddedRunner:
     """Run the world and its people, each in a thread."""
     from headway.runners.embedded import EmbeddedRunner
     from headway_lab.demo.shops import DemoPeople
+    from headway_lab.demo.world import ACCOUNTS, CATALOG
 
     runner = EmbeddedRunner(app.clock)
     stack.callback(runner.stop, STOP_S)
-    runner.start(
-        world=demo_world.catalog.step,
-        people=DemoPeople(app, demo_world.demo_shops, seed=seed).step,
-        trade=demo_world.trade.step,
-    )
+    if CATALOG in lanes:
+        people = DemoPeople(app, demo_world.demo_shops, seed=seed)
+        runner.start(world=demo_world.catalog.step, people=people.step)
+    if ACCOUNTS in lanes:
+        runner.start(trade=demo_world.trade.step)
     return runner
 
 

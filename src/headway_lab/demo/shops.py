@@ -67,8 +67,8 @@ class DemoShops:
     restore_per_s: float
     rehearses: bool = False
 
-    def set_up(self, app: App) -> None:
-        """Connect each seller's shop, and import what it sells."""
+    def set_up(self, app: App, *, lists: bool = True) -> None:
+        """Connect each seller's shop, and import what it sells if Headway `lists` it."""
         settings, now = app.settings, app.clock.now()
         keys = settings.secret_key.get_secret_value() if settings.secret_key else None
         vault = open_vault(keys, settings.data_dir)
@@ -76,6 +76,8 @@ class DemoShops:
             limit_key = shop_limit_key(settings.shopify_client_id, domain_of(seller))
             connect_account(app.pool, seller, domain_of(seller), rehearses=self.rehearses, now=now)
             store_tokens(Credentials(app.pool), vault, limit_key, clock=app.clock, access=TOKEN)
+        if not lists:
+            return
         Products(app.pool).take_in(self._rows(), form=settings.shop_sku, policy=app.policy, now=now)
         app.sellers.count_catalogs(now)
         if not self.rehearses:  # their owners have seen the first prices, and approved them

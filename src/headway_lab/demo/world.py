@@ -6,7 +6,7 @@ empty. Then the world continues on the demo's fast clock.
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -29,6 +29,7 @@ DAY_S = 86_400.0
 HOUR_S = 3600.0
 # The first day reads everything once; only after it can differences be detected.
 PAST_H = 30
+CATALOG, ACCOUNTS = LANES = ("catalog", "account")
 SIGN_IN = SignIn(client_id="demo")
 DAYS = 12
 # Eight changes where the supplier has one: a demo is watched for minutes, not for weeks.
@@ -221,11 +222,22 @@ def past_settings(settings: Settings, *, products: int) -> Settings:
 
 
 def simulate_past(
-    stage: DemoWorld, clock: VirtualClock, app: App, *, progress: Callable[[float], None]
+    stage: DemoWorld,
+    clock: VirtualClock,
+    app: App,
+    *,
+    progress: Callable[[float], None],
+    lanes: Collection[str] = LANES,
 ) -> None:
-    """Fill the shops and simulate days on virtual time; `progress` gets the share done."""
-    stage.demo_shops.set_up(app)
-    stage.market.set_up(app)
+    """Fill the shops and simulate days on virtual time; `progress` gets the share done.
+
+    Without the catalog lane nothing is listed, and the shops are only read; without the account
+    lane there are no accounts but the shops.
+    """
+    has_catalog, has_accounts = CATALOG in lanes, ACCOUNTS in lanes
+    stage.demo_shops.set_up(app, lists=has_catalog)
+    if has_accounts:
+        stage.market.set_up(app)
     # No edits were made yet, so no drift check is needed.
     app = replace(
         app,
@@ -238,21 +250,23 @@ def simulate_past(
     def play(name: str, step: Step, rung: threading.Event | None = None) -> None:
         clock.spawn(partial(run_steps, step, clock, threading.Event(), _quiet, name, wake=rung))
 
-    play("world", stage.catalog.step)
-    play("trade", stage.trade.step)
-    play("fetch", app.fetch("past", wake_push=bell.set).step)
+    if has_catalog:
+        play("world", stage.catalog.step)
+        play("fetch", app.fetch("past", wake_push=bell.set).step)
+    if has_accounts:
+        play("trade", stage.trade.step)
     pushes_from_h = _pushes_from_h(app, len(stage.demo_shops.sold))
     for hour in range(PAST_H):
         progress(hour / PAST_H)
         if hour == pushes_from_h:
             play("push", app.push("past").step, bell)
-        if hour in PULLS_FROM_H:
+        if hour in PULLS_FROM_H and has_accounts:
             play("pull", past_pull(app, is_late=hour != PULLS_FROM_H[0]).step)
-        if hour == PUBLISHED_AT_H:
+        if hour == PUBLISHED_AT_H and has_catalog:
             stage.demo_shops.publish(app, PUBLISHED_BEFORE)
         clock.run((hour + 1) * HOUR_S)
-    # Their history is pulled while you watch.
-    stage.market.connect(app, PRINTIFY)
+    if has_accounts:  # their history is pulled while you watch
+        stage.market.connect(app, PRINTIFY)
 
 
 def _pushes_from_h(app: App, listings: int) -> int:

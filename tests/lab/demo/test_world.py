@@ -306,3 +306,24 @@ def test_platforms_send_webhooks_for_orders_and_each_delivery_is_taken_once(
     demo_run.clock.run(demo_run.clock.monotonic() + 6 * 3600)
     assert {platform for platform, _ in outcomes} == set(PLATFORMS)
     assert len(demo_run.rows("SELECT FROM webhook_deliveries")) - before == len(outcomes)
+
+
+def test_a_demo_of_accounts_alone_has_a_past_without_a_supplier(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    run = opened(pool, clock, tmp_path)
+    settings = run.app.settings.model_copy(update={"boeing_client_id": "", "boeing_username": ""})
+    for name in ("boeing_client_secret", "boeing_password"):
+        settings = settings.model_copy(update={name: SecretStr("")})
+    app = replace(run.app, settings=settings)
+    simulate_past(run.demo_world, clock, app, progress=run.shares.append, lanes=("account",))
+    overview = look(app)
+    assert overview.is_accounts_only
+    assert overview.accounts.accounts_count == 3 * len(SELLERS)
+    with pool.connection() as connection:
+        ((orders, listed),) = connection.execute(
+            "SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM product)"
+        ).fetchall()
+    assert orders > 0
+    assert listed == 0
+    assert run.demo_world.supplier.refusals == 0

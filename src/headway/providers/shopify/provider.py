@@ -226,6 +226,7 @@ SHOPIFY = Provider(
             secret=_secret,
             is_signed=is_signed,
             parse=parse_webhook,
+            shop_of=lambda headers: headers.get("x-shopify-shop-domain", "").lower(),
         ),
     ),
     warning=_warning,

@@ -107,6 +107,14 @@ FROM pg_database WHERE datname = current_database()
 """
 
 
+def read_lineage(connection: Connection) -> str:
+    """Return what tells this database's past from that of a restored or promoted copy."""
+    may_read = connection.execute(MAY_READ_CONTROL).fetchone() == (True,)
+    row = connection.execute(LINEAGE if may_read else LINEAGE_GUESS).fetchone()
+    assert row is not None, "one row is always answered"
+    return str(row[0])
+
+
 @dataclass(frozen=True, slots=True)
 class _PeekedRow:
     """A row read without a lock, our clock before the read, and the server's clock."""
@@ -351,10 +359,7 @@ class PostgresLimiter(LimiterVerbs):
         """Return the lineage of this server; read again only if another server answers."""
         started_at = next(iter(rows.values())).started_at
         if self._lineage is None or self._lineage[0] != started_at:
-            may_read = conn.execute(MAY_READ_CONTROL).fetchone() == (True,)
-            row = conn.execute(LINEAGE if may_read else LINEAGE_GUESS).fetchone()
-            assert row is not None
-            self._lineage = (started_at, str(row[0]))
+            self._lineage = (started_at, read_lineage(conn))
         return self._lineage[1]
 
     def _write(
