@@ -86,6 +86,8 @@ def describe(plan: AdoptionPlan) -> None:
     say(f"{len(plan.new_tables)} tables of Headway's own are added.")
     for note in plan.notes:
         say(f"note: {note}")
+    for what in plan.not_carried:
+        say(f"not carried over: {what}")
     for reason in plan.impossible:
         say(f"impossible: {reason}", style="bold red")
 

@@ -179,6 +179,58 @@ def test_views_and_readers_of_the_tables_find_ours(
                 connection.execute(statement.encode())
 
 
+def test_what_is_not_carried_over_is_listed_before_anything_is_done(
+    empty: ConnectionPool, clock: VirtualClock
+) -> None:
+    fill(
+        empty,
+        PLAN_V2,
+        "ALTER TABLE product ADD COLUMN shelf text NOT NULL DEFAULT 'A', ADD COLUMN bin text",
+        "UPDATE product SET bin = sku || user_id",
+        "ALTER TABLE product ALTER COLUMN bin SET NOT NULL, ADD CONSTRAINT one_bin UNIQUE (bin)",
+        "CREATE INDEX by_shelf ON product (shelf)",
+        "CREATE POLICY everybody ON product FOR SELECT USING (true)",
+        "CREATE TRIGGER theirs BEFORE UPDATE ON product"
+        " FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+    )
+    plan = find_plan(empty)
+    assert plan is not None
+    assert plan.not_carried == (
+        "NOT NULL of product.bin, which has no default",
+        "the constraint one_bin of product: UNIQUE (bin)",
+        "the constraint product_pkey of product: PRIMARY KEY (id)",
+        "the index by_shelf of product",
+        "the policy everybody of product (SELECT for public)",
+        "the trigger theirs of product",
+    )
+    assert adopt(empty, clock).plan.not_carried == plan.not_carried
+    columns = """
+      SELECT attname, attnotnull FROM pg_attribute WHERE attrelid = 'product'::regclass
+        AND attname IN ('shelf', 'bin') ORDER BY 1"""
+    assert rows(empty, columns) == [("bin", False), ("shelf", True)]
+    assert rows(empty, "SELECT count(bin), min(shelf) FROM product") == [(ROWS + 10, "A")]
+
+
+def test_the_documents_procedures_answer_from_our_tables(
+    empty: ConnectionPool, clock: VirtualClock
+) -> None:
+    fill(empty, PLAN_V2)
+    adopt(empty, clock)
+    due = """
+      UPDATE product_sync_schedule SET next_sync_at = now() - interval '1 hour'
+      WHERE is_active AND sync_status <> 'syncing' RETURNING hour_bucket"""
+    hours = [hour for (hour,) in rows(empty, due)]
+    found = rows(empty, "SELECT hour_bucket FROM dispatch_sync_bucket(%s, 1000)", hours[0])
+    assert found == [(hours[0],)] * hours.count(hours[0])
+    assert rows(empty, "SELECT count(*) FROM dispatch_sync_catchup(30, 10, 7)") == [(7,)]
+    following = """
+      SELECT slot > now(), extract(hour FROM slot AT TIME ZONE 'UTC')::int,
+        extract(minute FROM slot)::int FROM calculate_next_sync_at(7, 30) AS slot"""
+    assert rows(empty, following) == [(True, 7, 30)]
+    reading = "SELECT count(*) FROM product_sync_schedule WHERE sync_status = 'syncing'"
+    assert rows(empty, reading) == [(0,)], "they dispatch nothing: only Headway calls the supplier"
+
+
 def test_a_shop_without_a_schedule_is_taken_over_too(
     empty: ConnectionPool, clock: VirtualClock
 ) -> None:

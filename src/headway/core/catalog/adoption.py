@@ -89,7 +89,10 @@ class TableAdoption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptionPlan:
-    """What a takeover would do; while something is impossible, nothing is done."""
+    """What a takeover would do; while something is impossible, nothing is done.
+
+    `not_carried` names what of the former tables ours do not get, each as a sentence.
+    """
 
     document: DesignDocument
     tables: tuple[TableAdoption, ...]
@@ -97,6 +100,7 @@ class AdoptionPlan:
     set_aside: tuple[str, ...]
     impossible: tuple[str, ...]
     notes: tuple[str, ...]
+    not_carried: tuple[str, ...] = ()
 
     @property
     def policy(self) -> str | None:

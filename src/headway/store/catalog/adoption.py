@@ -7,7 +7,7 @@ a table can read ours. If anything fails, nothing has happened.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -91,6 +91,40 @@ SELECT tablename, policyname, roles::text[], qual FROM pg_policies
 WHERE schemaname = current_schema() AND tablename = ANY(%s) AND cmd IN ('SELECT', 'ALL')
   AND permissive = 'PERMISSIVE' AND NOT 'public' = ANY(roles) AND qual IS NOT NULL
 """
+# What stays behind: triggers, other policies, and what binds a column that is carried along.
+NOT_CARRIED = """
+WITH carried AS (
+  SELECT relation.oid AS relation, column_.attnum, column_.attname, column_.attnotnull,
+    column_.atthasdef
+  FROM jsonb_to_recordset(%(carried)s) AS chosen(name text, columns jsonb)
+  JOIN pg_class AS relation ON relation.relname = chosen.name AND relation.oid = ANY(%(oids)s)
+  JOIN pg_attribute AS column_ ON column_.attrelid = relation.oid
+    AND chosen.columns ? column_.attname::text
+)
+SELECT format('the trigger %%s of %%s', tgname, tgrelid::regclass)
+FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid
+WHERE tgrelid = ANY(%(oids)s) AND NOT tgisinternal AND proname <> 'set_sync_schedule_updated_at'
+UNION ALL
+SELECT format('the policy %%s of %%s (%%s for %%s)', policyname, tablename, cmd,
+  array_to_string(roles, ', '))
+FROM pg_policies
+WHERE schemaname = current_schema() AND tablename = ANY(%(tables)s) AND (
+  cmd NOT IN ('SELECT', 'ALL') OR permissive <> 'PERMISSIVE' OR 'public' = ANY(roles)
+  OR qual IS NULL)
+UNION ALL
+SELECT format('NOT NULL of %%s.%%s, which has no default', relation::regclass, attname)
+FROM carried WHERE attnotnull AND NOT atthasdef
+UNION ALL
+SELECT DISTINCT format('the constraint %%s of %%s: %%s', conname, conrelid::regclass,
+  pg_get_constraintdef(oid))
+FROM pg_constraint JOIN carried ON relation = conrelid AND attnum = ANY(conkey)
+WHERE contype <> 'n'
+UNION ALL
+SELECT DISTINCT format('the index %%s of %%s', indexrelid::regclass, indrelid::regclass)
+FROM pg_index JOIN carried ON relation = indrelid AND attnum = ANY(indkey)
+WHERE NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid)
+ORDER BY 1
+"""
 PROCEDURES = """
 SELECT oid::regprocedure::text FROM pg_proc
 WHERE pronamespace = current_schema()::regnamespace AND proname IN (
@@ -98,7 +132,7 @@ WHERE pronamespace = current_schema()::regnamespace AND proname IN (
   'calculate_next_sync_at')
 """
 DEFAULTS = """
-SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef JOIN pg_attribute
+SELECT pg_get_expr(adbin, adrelid), attnotnull FROM pg_attrdef JOIN pg_attribute
   ON attrelid = adrelid AND attnum = adnum
 WHERE adrelid = format('%%I.%%I', %(schema)s::text, %(table)s::text)::regclass
   AND attname = %(column)s AND pg_get_expr(adbin, adrelid) NOT LIKE 'nextval%%'
@@ -156,7 +190,8 @@ def find_plan(pool: Pool) -> AdoptionPlan | None:
         if migrate.version_of(conn) > 0 or recognize(_shapes(conn)) is None:
             return None
         theirs, obstacles, names = _survey(conn)
-        return plan_adoption(theirs, _rehearse(conn), obstacles=obstacles, names=names)
+        plan = plan_adoption(theirs, _rehearse(conn), obstacles=obstacles, names=names)
+        return plan and _with_losses(conn, plan)
 
 
 def adopt(pool: Pool, clock: Clock) -> Adopted:
@@ -169,6 +204,7 @@ def adopt(pool: Pool, clock: Clock) -> Adopted:
         ours = _rehearse(conn)
         plan = plan_adoption(theirs, ours, obstacles=obstacles, names=names)
         assert plan is not None
+        plan = _with_losses(conn, plan)
         if plan.impossible:
             raise ConflictError("nothing was done: " + "; ".join(plan.impossible))
         with _moved_aside(conn, theirs) as kept:
@@ -207,6 +243,18 @@ def _survey(
     is_keyed = schedule is not None and {"user_id", "sku"} <= schedule.columns.keys()
     names = conn.execute(NAMES).fetchall() if is_keyed else []
     return theirs, obstacles, [(seller or "", sku or "") for seller, sku in names]
+
+
+def _with_losses(conn: Conn, plan: AdoptionPlan) -> AdoptionPlan:
+    """Return the plan with what of the former tables ours do not get."""
+    tables = [table.table for table in plan.tables]
+    carried = [
+        {"name": table.table, "columns": [theirs for theirs, _ in table.carried]}
+        for table in plan.tables
+    ]
+    values = {"oids": _oids(conn, tables), "tables": tables, "carried": Jsonb(carried)}
+    losses = conn.execute(NOT_CARRIED, values).fetchall()
+    return replace(plan, not_carried=tuple(sentence for (sentence,) in losses))
 
 
 def _rehearse(conn: Conn) -> dict[str, TableShape]:
@@ -322,7 +370,8 @@ def _add_column(conn: Conn, table: str, column: str, new_name: str, type_: str) 
             sql.Identifier(table),
             sql.Identifier(new_name),
             sql.SQL(type_),
-            sql.SQL(f"DEFAULT {default[0]}" if default else ""),
+            # Headway does not fill it: without a default it must be allowed to be empty.
+            sql.SQL(f"DEFAULT {default[0]}{' NOT NULL' * default[1]}" if default else ""),
         )
     )
     conn.execute(
