@@ -40,6 +40,7 @@ def test_rows_are_imported_and_refused_by_their_place(sample: SampleDeployment) 
         assert imported.added == 2
         assert [row.line for row in imported.refused] == [2, 3]
         assert [row.reason.partition(" ")[0] for row in imported.refused] == ["sku:", "seller:"]
+        assert "NEW 1/10L in line 1" in imported.refused[0].reason
         stored = [] if dry_run else [
             ("NEW 1/10L", "NEW 1/10L", 'A "flat" washer, plain'), ("NEW3", "NEW3", "")
         ]  # fmt: skip

@@ -76,7 +76,12 @@ def _print(group: ShopGroup) -> None:
         counts = (totals.products, totals.waiting, totals.failing, totals.held, orders)
         rows.append(("all", f"{len(group.shops)} shops", "", *(f"{count:,}" for count in counts)))
     table(("seller", "shop", "status", "products", "waiting", "failing", "held", "orders"), rows)
-    say(f"keys and logins of {group.main_seller} may act for each of them")
+    main = group.main_seller
+    if len(group.shops) > 1:
+        say(f"keys and logins of {main} may act for each of them")
+    else:
+        second = f"headway connect SHOP --seller {main}/2 --with {main}"
+        say(f"{main} has one shop; connect another with: {second}")
 
 
 def _cells(shop: GroupShop) -> tuple[str, ...]:

@@ -150,11 +150,13 @@ def import_parts(caller: OperatorCaller, body: ImportPartsBody) -> Imported:
     than a request may be is sent in chunks.
     """
     lines = io.BytesIO((body.csv or "").encode()) if body.rows is None else _as_csv(body.rows)
-    imported = import_lines(caller.app, lines, seller=body.seller, is_dry_run=body.dry_run)
-    if body.rows is None:
-        return imported
-    refused = tuple(replace(row, line=row.line - 1) for row in imported.refused)
-    return replace(imported, refused=refused)
+    return import_lines(
+        caller.app,
+        lines,
+        seller=body.seller,
+        is_dry_run=body.dry_run,
+        header_lines=0 if body.rows is None else 1,
+    )
 
 
 @operation("GET", PATH, need=Need.OPERATE, tag=TAG, errors=(422,), name="get_import_upload")
@@ -195,11 +197,20 @@ def import_uploaded(
 
 
 def import_lines(
-    app: App, lines: Iterable[bytes], *, seller: SellerId | None, is_dry_run: bool
+    app: App,
+    lines: Iterable[bytes],
+    *,
+    seller: SellerId | None,
+    is_dry_run: bool,
+    header_lines: int = 0,
 ) -> Imported:
-    """Import the lines of a file; raises InvalidError if it is unusable as a whole."""
+    """Import the lines of a file; raises InvalidError if it is unusable as a whole.
+
+    Lines are counted after so many `header_lines`.
+    """
+    rows = read_rows(lines, only=seller, otherwise=seller or _only_seller(app))
     imported = Products(app.pool).take_in(
-        read_rows(lines, only=seller, otherwise=seller or _only_seller(app)),
+        (replace(row, line=row.line - header_lines) for row in rows),
         form=app.settings.shop_sku,
         policy=app.policy,
         now=app.clock.now(),
