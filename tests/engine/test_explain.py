@@ -115,7 +115,7 @@ def test_a_silent_holder_is_named_and_the_rescue_is_predicted() -> None:
     answer = reasons(held, queue(), NOW)
     assert answer.state is ListingState.SILENT
     assert answer.until == NOW + timedelta(minutes=2, seconds=30)
-    assert "fetch-1 took it and fell silent" in answer.sentence
+    assert "fetch-1 claimed it and stopped responding" in answer.sentence
 
 
 def test_a_listing_before_its_time_says_when_it_is_due() -> None:
@@ -175,7 +175,7 @@ def test_a_listing_behind_a_full_call_says_how_many_go_before_it() -> None:
     answer = reasons(behind, queue(front=FULL, permit_at=NOW + PACE), NOW)
     assert (answer.state, answer.place) == (ListingState.PERMIT, "31")
     assert answer.until == NOW + 4 * PACE
-    assert "30 go before it" in answer.sentence
+    assert "30 are before it" in answer.sentence
 
 
 def test_a_suspect_kept_ashore_says_with_how_few_it_may_travel() -> None:

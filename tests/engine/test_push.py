@@ -394,7 +394,7 @@ def test_a_shop_without_any_of_our_locations_is_reported_and_not_written_to(
     assert shops.ask("SELECT DISTINCT push_error FROM listing_state") == [(reason,)]
     assert shops.one("SELECT status FROM product_staging") == "normalized"
     (position,) = ListingPositions(pool).of_sku(Sku("A-1"), now=clock.now())
-    assert f"The shop did not take it: {reason}." in in_shop(position, clock.now())
+    assert f"The shop refused it: {reason}." in in_shop(position, clock.now())
     # It goes on by itself once the shop has a location.
     merchant.rename_location(f"Lager {PLACES[0]}", PLACES[0])
     clock.sleep((shops.one(due) - clock.now()).total_seconds())

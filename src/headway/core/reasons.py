@@ -113,7 +113,7 @@ class Explanation:
     """What it does, or what it waits for."""
     sentence: str
     """Why it waits, in a sentence.
-    Example: `Due since 11:59 UTC; it has a seat in the next call, which may leave at 12:00:30.`
+    Example: `Due since 11:59 UTC; it has a seat in the next call, possible at 12:00:30.`
     """
     until: datetime | None = None
     """When that ends; null if nobody knows."""

@@ -79,7 +79,7 @@ def in_shop(position: ListingPosition, now: datetime) -> str:
     if position.is_rejected:
         return "Its quote was rejected; the next one that differs is used."
     if position.shop_status is None:
-        return f"{position.user_id} has no shop; `headway connect` gives it one."
+        return f"{position.user_id} has no shop; connect one with `headway connect`."
     if position.shop_status != "connected":
         return f"Its shop is disconnected: {position.shop_reason}."
     return _in_connected_shop(position, now)
@@ -90,8 +90,10 @@ def _in_connected_shop(position: ListingPosition, now: datetime) -> str:
         return _in_rehearsal(position, now)
     pause = longest(pause for pause in position.pauses if pause.stops_writes)
     if pause is not None:
-        waits = "" if position.push_at is None else " A change waits for that."
-        return f"The shop is left alone: {pause.what} is {describe_pause(pause, now)}.{waits}"
+        waits = "" if position.push_at is None else " A change waits until then."
+        return (
+            f"Nothing is written to the shop: {pause.what} is {describe_pause(pause, now)}.{waits}"
+        )
     return _on_the_way(position, position.push_at, now)
 
 
@@ -125,7 +127,7 @@ def _on_the_way(position: ListingPosition, push_at: datetime | None, now: dateti
         return "Its price is on the way to the shop in a bulk operation."
     if position.push_error:
         when = format_time(max(now, push_at), now)
-        return f"The shop did not take it: {position.push_error}. It is tried again at {when}."
+        return f"The shop refused it: {position.push_error}. It is tried again at {when}."
     return "On its way to the shop."
 
 
@@ -187,8 +189,8 @@ def _held(position: ListingPosition, now: datetime) -> Explanation:
     return Explanation(
         state=ListingState.SILENT,
         sentence=(
-            f"{position.lease_owner} took it and fell silent; its lease ran out at"
-            f" {format_time(until, now)}, and a running headway frees it by"
+            f"{position.lease_owner} claimed it and stopped responding; its lease expired at"
+            f" {format_time(until, now)}, and a running Headway releases it by"
             f" {format_time(free_at, now)}."
         ),
         until=free_at,
@@ -225,7 +227,7 @@ def _not_due(position: ListingPosition, now: datetime) -> Explanation:
         )
     return Explanation(
         state=ListingState.NOT_DUE,
-        sentence=f"Not due before {due}; it goes earlier if a call has a seat to spare.",
+        sentence=f"Not due before {due}; earlier if a call has a free seat.",
         until=position.next_sync_at,
         place=place(position),
     )
@@ -279,9 +281,9 @@ def _seat_rule(position: ListingPosition, queue: SupplierQueue, now: datetime) -
         return Explanation(
             state=ListingState.COMPANY,
             sentence=(
-                f"{_due_at(position, now)}; waits for company until {format_time(leaves_at, now)}"
-                " at"
-                f" the latest ({len(due)} of {queue.rule.seats} seats taken)."
+                f"{_due_at(position, now)}; waits for more parts until"
+                f" {format_time(leaves_at, now)} at the latest"
+                f" ({len(due)} of {queue.rule.seats} seats taken)."
             ),
             until=leaves_at,
             place=place(position),
@@ -290,7 +292,7 @@ def _seat_rule(position: ListingPosition, queue: SupplierQueue, now: datetime) -
         return Explanation(
             state=ListingState.PERMIT,
             sentence=(
-                f"{_due_at(position, now)}; it has a seat in the next call, which may leave at"
+                f"{_due_at(position, now)}; it has a seat in the next call, possible at"
                 f" {format_time(leaves_at, now)}."
             ),
             until=leaves_at,
@@ -324,8 +326,8 @@ def _later(
     return Explanation(
         state=ListingState.PERMIT,
         sentence=(
-            f"{_due_at(position, now)}; {ahead} go before it, and with a call every"
-            f" {_seconds(queue.pace)} its seat comes at about {format_time(until, now)}"
+            f"{_due_at(position, now)}; {ahead} are before it; with a call every"
+            f" {_seconds(queue.pace)} it is read at about {format_time(until, now)}"
             f"{' at the earliest' if has_more else ''}."
         ),
         until=until,

@@ -37,10 +37,10 @@ REASONS = {
     Why.RATE_LIMITED: "calls must wait until then",
     Why.PAUSED: "paused",
     Why.PERMIT: "waiting for the rate limit",
-    Why.PACE: "calls are spaced to spend only the budget share of the settings",
-    Why.SEATS: "waiting for the last seat to come due",
-    Why.SLACK: "waiting for more parts to come due; spare seats are filled when the call is sent",
-    Why.WORTH: "no part is worth a call before then, so the limit is left to others",
+    Why.PACE: "calls are spaced to stay within HEADWAY_BUDGET_SHARE",
+    Why.SEATS: "waiting until enough parts are due to fill the call",
+    Why.SLACK: "waiting for more parts to become due; free seats are filled when the call is sent",
+    Why.WORTH: "no part is worth a call before then, so other programs can use the limit",
     Why.NOW: "sending now",
 }
 
