@@ -21,12 +21,14 @@ METAPHORS = {"seat", "permit", "slot", "lane", "law"}
 # Words of module names that any programmer knows.
 ORDINARY = """
 agreement authentication background base beat body child cli client clock command completion
-config console core counter detection docs doctor embedded error excerpt exporter field flow
+config console core counter deliver detection docs doctor embedded error excerpt exporter field flow
 form formatting
 health heartbeat http input launch lifecycle link live memory migrate model monitoring narrowing
-notify offset openapi optimum outage output pagination panel people pool population port position
+notify offset openapi optimum outage outgoing output pagination panel people pool population port
+position
 problem progress query receipt reference registry remote response retention route runbook sampling
-search section server serving setting signature site sparkline speed sql state status target trace
+search section sender server serving setting signature site sparkline speed sql standard
+state status target trace
 transition view web
 """
 

@@ -29,6 +29,7 @@ WELL = {
             "housekeeping", "paused", "refusals_in_a_row", "stuck", "shops_down", "tokens_ending",
             "quotas_spent", "jobs_late", "unreadable", "removals_held",
             "unknown_locations", "unpublished", "oversold", "shared_keys", "stale",
+            "endpoints_failing",
         )
     },
     'headway_listings{state="parked"}': 0.0,
@@ -65,6 +66,7 @@ WRONG = {
     "removals_held": {TROUBLE.format(what="removals_held"): 1},
     "unpublished": {TROUBLE.format(what="unpublished"): 1},
     "oversell": {TROUBLE.format(what="oversold"): 1},
+    "webhook_failing": {TROUBLE.format(what="endpoints_failing"): 1},
     "housekeeping": {TROUBLE.format(what="housekeeping"): 1},
     "no_tick": {"headway_tick_age_seconds": 301},
     "quota_spent": {TROUBLE.format(what="quotas_spent"): 1},

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.core.accounts.jobs import PlatformName
+from headway.core.accounts.standard_webhooks import AGE_S_MAX
 from headway.errors import ConfigError
-from headway.providers.etsy.webhooks import AGE_S_MAX
 from headway.providers.registry import platform_role
 from headway_lab.platforms import ETSY, PLATFORMS, PRINTIFY, SHOPIFY
 

@@ -60,8 +60,8 @@ ROLES: dict[str, tuple[Role, str | None]] = {
     "permits": (Role.PERMITS, None),
 }
 # Path parameter → its value in these tests; others come from the document's examples.
-NAMED = {"sku", "job", "account_id", "batch_id", "run_id", "key_id"}
-OF_SELLERS = {"sku", "job", "account_id", "batch_id"}
+NAMED = {"sku", "job", "account_id", "batch_id", "run_id", "key_id", "endpoint_id"}
+OF_SELLERS = {"sku", "job", "account_id", "batch_id", "endpoint_id"}
 # Bodies of requests whose example does not fit; `{sku}` and the seller are filled in.
 BODIES: Mapping[str, Mapping[str, Any]] = {
     "PUT /api/sync/products/{sku}/slot": {"hour": 6},
@@ -256,6 +256,8 @@ class TwoSellers:
                 name=SupplierName(values["name"]), client_id=values["name"], username="us"
             )
             Suppliers(self.app.pool).add(row, now=START)
+        if path.startswith("/api/webhook-endpoints"):
+            values["endpoint_id"] = self._endpoint(seller)
         if "permit_id" in path:
             values["permit_id"] = self._permit(user)
         if path.startswith("/api/sessions"):
@@ -273,6 +275,22 @@ class TwoSellers:
         return self.client.request(
             method, path, params=query, json=body, headers=self.keys.get(user, {})
         )
+
+    def _endpoint(self, seller: str) -> str:
+        """Add an endpoint of this seller with one event; return its id."""
+        endpoint_id, now = fresh_id(), self.app.clock.now()
+        with self.app.pool.connection() as connection:
+            connection.execute(
+                "INSERT INTO webhook_endpoints (id, user_id, url, created_at, updated_at)"
+                " VALUES (%s, %s, 'https://app.example.com/webhooks', %s, %s)",
+                (endpoint_id, seller, now, now),
+            )
+            connection.execute(
+                "INSERT INTO webhook_events (type, user_id, subject, data, occurred_at)"
+                " VALUES ('order.created', %s, 'order:1', '{}', %s)",
+                (seller, now),
+            )
+        return endpoint_id
 
     def _permit(self, user: str) -> str:
         """Return the id of a permit that this user took, or of none if they may take none."""
@@ -400,8 +418,8 @@ def fill(app: App, seller: str) -> dict[str, str]:
         ).fetchone() or ("", "")
     return {
         "sku": sku, "job": job_id, "account_id": account_id, "batch_id": batch_id,
-        "run_id": run_id, "seller": seller, "upload": "0" * 64, "number": "0",
-        "shop": f"{seller}.myshopify.com",
+        "run_id": run_id, "seller": seller, "upload": "0" * 64,
+        "number": "0", "shop": f"{seller}.myshopify.com",
     }  # fmt: skip
 
 

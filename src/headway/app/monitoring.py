@@ -30,6 +30,7 @@ from headway.store.catalog.suppliers import Suppliers
 from headway.store.limits.refusals import RefusedCalls
 from headway.store.monitoring.alert_counters import MinuteCounters
 from headway.store.monitoring.alert_states import AlertStates
+from headway.store.monitoring.endpoint_counters import EndpointCounters
 from headway.store.monitoring.freshness import KEPT_SHARE, Freshness
 from headway.store.monitoring.housekeeping import Housekeeping
 from headway.store.monitoring.job_ages import JobAges
@@ -109,6 +110,7 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
         tokens=Credentials(app.pool).ending(now + TOKEN_NOTICE, prefixes=token_prefixes(settings)),
         ticked_at=Housekeeping(app.pool).last_round(),
         failing_steps=Housekeeping(app.pool).failing(),
+        endpoints=EndpointCounters(app.pool).read(),
     )
 
 

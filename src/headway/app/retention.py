@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from headway.engine.ports_limits import Ledger
+from headway.store.accounts.event_deliveries import EventDeliveries
 from headway.store.accounts.oauth_flows import OAuthFlows
 from headway.store.accounts.records import DELETIONS_KEPT, RecordChanges
 from headway.store.catalog.publishing import Publishing
@@ -36,6 +37,10 @@ def old_rows(app: "App") -> Mapping[str, tuple[Ledger, timedelta]]:
         "writes": (app.pushes, ledger_kept),
         "webhooks": (app.webhooks, ledger_kept),
         "deleted records": (RecordChanges(app.pool), DELETIONS_KEPT),
+        "events": (
+            EventDeliveries(app.pool),
+            timedelta(days=app.settings.webhook_retention_days),
+        ),
         "runs": (Runs(app.pool), ledger_kept),
         "dispatch leases": (DispatchLeases(app.pool, app.clock), DISPATCH_LEASES_KEPT),
         "alerts": (AlertStates(app.pool), ledger_kept),

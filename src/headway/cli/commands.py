@@ -137,6 +137,10 @@ PANELS = {
             "headway.cli.providers",
             "List the suppliers, storefronts and platforms that Headway can talk to.",
         ),
+        "webhook": (
+            "headway.cli.webhook_endpoints",
+            "Send events to your own addresses: add, test, replay.",
+        ),
         "permit": (
             "headway.cli.permit",
             "Run a command of your own under a permit, so that it stays within the limit.",

@@ -50,6 +50,7 @@ def run(
     from headway.app import build
     from headway.app.monitoring import alert_monitor, notify_of
     from headway.app.suppliers import HANDS, fetch_all_suppliers
+    from headway.app.webhooks import deliver_steps
     from headway.cli.serving import join, page_to_open, show_line, stoppable
     from headway.runners.embedded import EmbeddedRunner
     from headway.web.server import address, listen
@@ -81,6 +82,7 @@ def run(
             push=app.push(owner).step,
             # An account that is connected later is found by the next step.
             **{f"pull-{number}": pull.step for number, pull in enumerate(pulls, start=1)},
+            **deliver_steps(app, owner),
             **({} if notify is None else {"notify": notify.step}),
         )
         page = page_to_open(app, taken, voice)

@@ -7,6 +7,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, SecretStr, field_validator
 
 from headway.config.declarations import setting as _setting
+from headway.config.declarations import shared as _shared
+from headway.core.accounts.webhook_addresses import read_networks
+from headway.errors import InvalidError
 
 
 class DeploymentSettings(BaseModel):
@@ -72,6 +75,32 @@ class DeploymentSettings(BaseModel):
         "proxies whose X-Forwarded-For is trusted: addresses or networks, comma-separated",
     )
 
+    webhook_rate: float = _shared(
+        "HEADWAY_WEBHOOK_RATE", 20, "events a second sent to one endpoint, at most", ge=1, le=1000
+    )
+    webhook_timeout_s: float = _setting(
+        "HEADWAY_WEBHOOK_TIMEOUT", 10, "seconds in which an endpoint must answer", ge=1, le=30
+    )
+    webhook_disable_days: float = _setting(
+        "HEADWAY_WEBHOOK_DISABLE_DAYS",
+        5,
+        "days after which an endpoint that never answers well is disabled",
+        ge=1,
+        le=30,
+    )
+    webhook_retention_days: int = _setting(
+        "HEADWAY_WEBHOOK_RETENTION_DAYS",
+        30,
+        "days that events for endpoints are kept, and can be sent again",
+        ge=7,
+    )
+    webhook_networks: str = _setting(
+        "HEADWAY_WEBHOOK_NETWORKS",
+        "",
+        "networks of your own that endpoints of operators may be in, also without https:"
+        " 10.0.0.0/8, or 127.0.0.0/8 for development; endpoints of sellers never are",
+    )
+
     metrics_open: bool = _setting(
         "HEADWAY_METRICS_OPEN",
         default=False,
@@ -122,3 +151,13 @@ class DeploymentSettings(BaseModel):
                     f"{proxy.strip()!r} is no address or network; write 10.0.0.7,10.1.0.0/16"
                 ) from None
         return proxies
+
+    @field_validator("webhook_networks")
+    @classmethod
+    def _check_webhook_networks(cls, networks: str) -> str:
+        """Refuse what is not a network."""
+        try:
+            read_networks(networks)
+        except InvalidError as error:
+            raise ValueError(str(error)) from None
+        return networks

@@ -114,6 +114,11 @@ GAUGES: Mapping[str, Spec] = {
     "quota_ratio": _spec("Share of a platform's day that is used or reserved.", "platform"),
     "permit_delay_seconds": _spec("How much longer the next permit takes than the pace explains."),
     "tick_age_seconds": _spec("Seconds since the last round of the housekeeping."),
+    "webhook_endpoints": _spec("Endpoints that events are sent to, by how they stand.", "status"),
+    "webhook_events_waiting": _spec("Events that wait to be sent to an endpoint."),
+    "webhook_oldest_seconds": _spec(
+        "Age of the oldest event that waits for an endpoint which is not disabled."
+    ),
     "hour": _spec(
         "The last hour: calls and reads, failed ones, and what is overdue since.", "what"
     ),

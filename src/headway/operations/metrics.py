@@ -47,6 +47,8 @@ def metric_values(
                 else (metrics.now - metrics.ticked_at).total_seconds()
             ),
             "permit_delay_seconds": metrics.hour.permit_wait_s,
+            "webhook_events_waiting": metrics.endpoints.waiting,
+            "webhook_oldest_seconds": _oldest_event_s(metrics),
         },
         by_label={
             **_ages(overview, freshness),
@@ -67,6 +69,11 @@ def metric_values(
                 "limited": sum(jobs.limited for jobs in metrics.jobs),
             },
             **_job_values(metrics),
+            "webhook_endpoints": {
+                "enabled": metrics.endpoints.enabled,
+                "disabled": metrics.endpoints.disabled,
+                "failing": len(metrics.endpoints.failing),
+            },
             "quota_ratio": {
                 str(budget.platform): (budget.used + budget.reserved) / budget.limit
                 for budget in lane.budgets
@@ -75,6 +82,12 @@ def metric_values(
             "alerts": {severity.value: by_severity.get(severity, 0) for severity in Severity},
         },
     )
+
+
+def _oldest_event_s(metrics: AlertMetrics) -> float:
+    """Return the age of the oldest event that waits for an enabled endpoint."""
+    oldest_at = metrics.endpoints.oldest_at
+    return 0.0 if oldest_at is None else (metrics.now - oldest_at).total_seconds()
 
 
 def _ages(overview: Overview, freshness: Freshness | None) -> dict[str, Mapping[str, float]]:

@@ -34,6 +34,7 @@ from headway.operations import (
     shops,
     suppliers,
     terms,
+    webhook_endpoints,
 )
 from headway.operations.operation import ApiOperation
 
@@ -41,7 +42,7 @@ NOUNS = (
     deployment, listings, imports, history, changes, part_removal, pauses, publishing, accounts,
     account_commands, account_import, jobs, removals, shops, shop_groups, rehearsals, shop_links,
     terms, suppliers, probe, recordings, providers, alerts, limits, shared_permits, laws, notify,
-    runs, people, sellers, records,
+    webhook_endpoints, runs, people, sellers, records,
 )  # fmt: skip
 OPERATIONS: tuple[ApiOperation[Any, Any, Any], ...] = tuple(
     declared

@@ -7,7 +7,7 @@ would leave too late is not sent at all, because the limiter counted on its earl
 
 import functools
 import ssl
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import httpcore
@@ -16,18 +16,28 @@ import httpx
 from headway.clock import Clock
 
 SEND_WITHIN_S = 2.5
+# Returns the addresses that may be tried for a host, in this order.
+Resolver = Callable[[str, int], Sequence[str]]
 
 
 class DeadlineTransport(httpx.HTTPTransport):
-    """The real network: one connection for one request, all of it within `timeout_s`."""
+    """The real network: one connection for one request, all of it within `timeout_s`.
 
-    def __init__(self, *, clock: Clock, timeout_s: float, speed: float) -> None:
+    With `resolve`, connections go to the very addresses that it returned; the name stays that of
+    the certificate.
+    """
+
+    def __init__(
+        self, *, clock: Clock, timeout_s: float, speed: float, resolve: Resolver | None = None
+    ) -> None:
         context = _trusted_roots()
         super().__init__(verify=context)
         self._pool = httpcore.ConnectionPool(
             ssl_context=context,
             max_keepalive_connections=0,
-            network_backend=_Backend(clock=clock, timeout_s=timeout_s, speed=speed),
+            network_backend=_Backend(
+                clock=clock, timeout_s=timeout_s, speed=speed, resolve=resolve
+            ),
         )
 
 
@@ -99,8 +109,11 @@ class _Stream(httpcore.NetworkStream):
 
 
 class _Backend(httpcore.NetworkBackend):
-    def __init__(self, *, clock: Clock, timeout_s: float, speed: float) -> None:
+    def __init__(
+        self, *, clock: Clock, timeout_s: float, speed: float, resolve: Resolver | None
+    ) -> None:
         self._inner = httpcore.SyncBackend()
+        self._resolve = resolve
         self._clock = clock
         self._timeout_s = timeout_s
         self._speed = speed
@@ -115,10 +128,19 @@ class _Backend(httpcore.NetworkBackend):
     ) -> httpcore.NetworkStream:
         # One connection carries one request, so the call begins where its connection does.
         deadline = _Deadline(clock=self._clock, timeout_s=self._timeout_s, speed=self._speed)
-        inner = self._inner.connect_tcp(
-            host, port, _lesser(timeout, deadline.connect()), local_address, socket_options
-        )
-        return _Stream(inner, deadline)
+        hosts = [host] if self._resolve is None else self._resolve(host, port)
+        for number, address in enumerate(hosts, start=1):
+            left_s = _lesser(timeout, deadline.connect())
+            try:
+                inner = self._inner.connect_tcp(
+                    address, port, left_s, local_address, socket_options
+                )
+            except httpcore.ConnectError:
+                if number == len(hosts):
+                    raise
+            else:
+                return _Stream(inner, deadline)
+        raise httpcore.ConnectError("the host has no address")
 
 
 def _lesser(timeout: float | None, left_s: float) -> float:

@@ -20,11 +20,12 @@ from redis.exceptions import RedisError
 from headway.app import App
 from headway.app.dispatch import dispatch_rule, new_dispatcher, new_tick_loop
 from headway.app.monitoring import notify_of
+from headway.app.webhooks import deliver_steps
 from headway.core.dispatch import DispatchLease, Verb, subject_of
 from headway.engine.dispatch import DispatchRule
 from headway.errors import HeadwayError, InvariantError
 from headway.runners.celery_app import QUEUES, explained, task_name
-from headway.runners.embedded import EmbeddedRunner, Report
+from headway.runners.embedded import EmbeddedRunner, Report, Step
 
 STOP_S = 10.0
 LOGGERS = ("celery", "kombu")
@@ -62,6 +63,7 @@ class CeleryRunner:
         )
         self._tick_loop = new_tick_loop(app, send=self._send, rule=rule)
         self._notify = notify_of(app)
+        self._deliver_steps = deliver_steps(app, owner)
         self._is_ticking = threading.Lock()
         celery.task(self._tick, name=task_name(Verb.TICK))
         for verb in (Verb.FETCH, Verb.PUSH, Verb.PULL):
@@ -103,7 +105,8 @@ class CeleryRunner:
     def begin(self) -> None:
         """Start what runs beside the tasks: signs of life, tick, notifications."""
         threading.Thread(target=self._await_stop, name="stop", daemon=True).start()
-        self._threads.start(life=self._dispatcher.keep)
+        steps: dict[str, Step] = {"life": self._dispatcher.keep, **self._deliver_steps}
+        self._threads.start(bells=None, **steps)
         if self._ticks:
             self._threads.start(tick=self._tick_loop.step)
         if self._notify is not None:

@@ -50,6 +50,7 @@ TAGS: Mapping[str, str] = {
     "runs": "Simulations and capacity plans.",
     "access": "API keys, login links and sessions.",
     "health": "Probes and metrics for the machinery that runs Headway.",
+    "endpoints": "Outgoing webhooks: endpoints of yours, and what was sent to them.",
     "webhooks": "What platforms send.",
 }
 

@@ -405,6 +405,7 @@ def _work(runner: EmbeddedRunner, app: App, speed: float) -> None:
     """Run the engine too."""
     from headway.app.monitoring import alert_monitor
     from headway.app.suppliers import fetch_all_suppliers
+    from headway.app.webhooks import deliver_steps
     from headway.engine.rules import TICK_EVERY
 
     bell, every = app.clock.event(), max(TICK_EVERY, timedelta(seconds=TICK_S * speed))
@@ -413,6 +414,7 @@ def _work(runner: EmbeddedRunner, app: App, speed: float) -> None:
         tick=replace(app, tick_every=every).tick(watch=alert_monitor(app)).step,
         fetch=fetch_all_suppliers(app, "demo", wake_push=bell.set).step,
         push=app.push("demo").step,
+        **deliver_steps(app, "demo"),
         **{
             f"pull-{number}": app.pull(f"demo:{number}").step
             for number in range(1, app.settings.pull_workers + 1)

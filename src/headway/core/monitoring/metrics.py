@@ -205,6 +205,30 @@ class StepMetric:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointMetric:
+    """An endpoint whose attempts fail: since when, and why; or since when it is disabled."""
+
+    id: str
+    seller: SellerId | None
+    host: str
+    is_disabled: bool
+    since: datetime
+    error: str
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointMetrics:
+    """Endpoints and the events that wait for them; `oldest_at` is when the oldest happened."""
+
+    failing: Sequence[EndpointMetric] = ()
+    enabled: int = 0
+    disabled: int = 0
+    waiting: int = 0
+    oldest_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlertMetrics:
     """What the alert rules check; `others` are the open breakers of further suppliers.
 
@@ -246,3 +270,4 @@ class AlertMetrics:
     tokens: Sequence[TokenMetric] = ()
     ticked_at: datetime | None = None
     failing_steps: Sequence[StepMetric] = ()
+    endpoints: EndpointMetrics = field(default_factory=EndpointMetrics)

@@ -6,13 +6,25 @@ of `headway_trouble` and the rules for Prometheus are made from this table.
 
 from collections.abc import Mapping
 
-from headway.core.monitoring import account_rules, housekeeping_rules, listing_rules, supplier_rules
+from headway.core.monitoring import (
+    account_rules,
+    housekeeping_rules,
+    listing_rules,
+    supplier_rules,
+    webhook_rules,
+)
 from headway.core.monitoring.alerts import Alert, AlertRule, Severity
 from headway.core.monitoring.metrics import AlertMetrics
 
 RULES: tuple[AlertRule, ...] = tuple(
     value
-    for module in (supplier_rules, listing_rules, account_rules, housekeeping_rules)
+    for module in (
+        supplier_rules,
+        listing_rules,
+        account_rules,
+        webhook_rules,
+        housekeeping_rules,
+    )
     for value in vars(module).values()
     if isinstance(value, AlertRule)
 )
