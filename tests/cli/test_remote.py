@@ -34,6 +34,7 @@ QUERIES = [
     ["jobs"],
     ["jobs", "--seller", ACME, "--platform", "etsy", "--limit", "2"],
     ["quota"],
+    ["plan", "--sellers", "100"],
     ["parts"],
     ["parts", "338109"],
     ["parts", "--state", "parked", "--seller", ACME, "--limit", "1"],

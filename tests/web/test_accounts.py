@@ -19,7 +19,7 @@ from headway.app import build
 from headway.config import Settings
 from headway.core.accounts.jobs import JobStatus, Tier
 from headway.core.catalog.listings import SellerId
-from headway.operations.accounts import AccountPage, QuotaList
+from headway.operations.accounts import AccountPage, QuotaList, SellersPlan
 from headway.operations.jobs import JobPage
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.job_list import JobView
@@ -172,6 +172,17 @@ def test_a_job_of_a_disconnected_account_waits_for_a_person(api: httpx.Client, l
     account = lane.accounts["fern", ETSY]
     (first, *_) = jobs_at(api, f"/api/accounts/{account.id}/jobs")
     assert "revoked" in refused(api.post(f"/api/jobs/{first.id}/run"), 409)
+
+
+def test_more_sellers_are_planned_for_each_platform_with_a_day(
+    api: httpx.Client, lane: Lane
+) -> None:
+    lane.connect()
+    (etsy,) = read(SellersPlan, api.get("/api/plan/sellers?sellers=10000&tier=pro")).platforms
+    assert (etsy.platform, etsy.first_calls) == ("etsy", 200_000)
+    assert etsy.wanted > 0, "of those who are there"
+    assert etsy.days > 1
+    assert api.get("/api/plan/sellers?sellers=0").status_code == 422
 
 
 def test_quotas_come_with_their_curve_and_a_forecast(api: httpx.Client, lane: Lane) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from headway.cli.output import AsJson, emit, facts, plain, say, table
 from headway.cli.target import Server, server_of
+from headway.core.accounts.jobs import Tier
 from headway.core.runs import RunKind
 from headway.core.timetable.capacity import ADAPTIVE, Capacity, Throughput, weigh_up
 from headway.core.timetable.policies import POLICIES
@@ -24,11 +25,14 @@ headway plan --products 5000
 
 headway plan --products 5000 --add 1000
 
+headway plan --sellers 10000 --tier starter
+
 headway plan --products 30000 --policy adaptive --limit 4 --json
 """
 DAILY = [policy for policy in POLICIES.values() if not policy.is_eager]
 KNOWN = [*(policy.name for policy in DAILY), ADAPTIVE]
 PRODUCTS_MAX, LIMIT_MIN, LIMIT_MAX = 10_000_000, 0.1, 1000
+SELLERS_MAX = 1_000_000
 DIGITS = 4
 NO_DATABASE = "there is no database yet; say how many there will be: --products 5000"
 NOTES = (
@@ -54,6 +58,11 @@ def plan(
     limit: Annotated[
         float | None, typer.Option(help="Supplier calls a minute, instead of the setting.")
     ] = None,
+    sellers: Annotated[
+        int | None,
+        typer.Option(help="Instead: how many more sellers fit into the platforms' daily quotas."),
+    ] = None,
+    tier: Annotated[Tier, typer.Option(help="With --sellers: what they pay for.")] = Tier.FREE,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -67,6 +76,9 @@ def plan(
     from headway import config
     from headway.cli.remote_runs_client import run_elsewhere
 
+    if sellers is not None:
+        _plan_sellers(sellers, tier, server, as_json=as_json)
+        return
     settings = config.load()
     if policy is not None and policy not in KNOWN:
         raise InvalidError(f"--policy {policy} is not known; known: {', '.join(KNOWN)}")
@@ -87,6 +99,35 @@ def plan(
         emit(answer)
     else:  # the text output uses the same numbers, wherever they were computed
         _print(TypeAdapter(Capacity).validate_python(answer), policy)
+
+
+def _plan_sellers(sellers: int, tier: Tier, server: str | None, *, as_json: bool) -> None:
+    """Print what that many more sellers mean for each platform that has a day."""
+    from headway.cli.target import open_client
+    from headway.operations.accounts import plan_sellers
+
+    if not 1 <= sellers <= SELLERS_MAX:
+        raise InvalidError(f"--sellers {sellers} is out of range; take 1 to {SELLERS_MAX:,}")
+    with open_client(server) as client:
+        answer = client.call(plan_sellers, sellers=sellers, tier=tier)
+    if as_json:
+        emit(answer)
+        return
+    for found in answer.platforms:
+        say(f"{sellers:,} more {tier} sellers on {found.platform.capitalize()}", style="bold")
+        stretch = f"{found.stretch:.1f} times" if found.stretch > 1 else "as they are"
+        facts(
+            [
+                ("the day", f"{found.limit:,.0f} calls; present sellers need {found.wanted:,.0f}"),
+                ("each seller", f"{found.calls_per_seller:,.0f} calls a day"),
+                ("fit", f"{found.fits:,} more at their intervals"),
+                ("", f"{found.fits_stretched:,} more with intervals stretched by up to 16 h"),
+                ("intervals then", stretch),
+                ("first runs", f"{found.first_calls:,.0f} calls, {found.days:,.1f} days"),
+            ]
+        )
+    if not answer.platforms:
+        say("No platform with a daily quota is set up.")
 
 
 def _throughput(settings: Settings, limit: float | None) -> Throughput:

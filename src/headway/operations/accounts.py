@@ -2,8 +2,13 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
 
 from headway.core.access import Need
+from headway.core.accounts.admission import PlatformAdmission
+from headway.core.accounts.jobs import Tier
 from headway.operations.callers import Caller, OperatorCaller
 from headway.operations.inputs import Cursor, PlatformText, SellerQuery
 from headway.operations.jobs import JobLimit
@@ -11,11 +16,12 @@ from headway.operations.operation import operation
 from headway.operations.pages import cut
 from headway.operations.shops import missing_scopes, scope_advice
 from headway.providers.access_scopes import list_scopes
-from headway.providers.registry import known_platform
+from headway.providers.registry import known_platform, platform_role
 from headway.store.accounts.status import AccountView, SellerView
 from headway.store.limits.quotas import Budget
 
 TAG = "accounts"
+SellersCount = Annotated[int, Field(ge=1, le=1_000_000, description="How many more sellers.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +78,32 @@ def quotas(caller: OperatorCaller) -> QuotaList:
 def with_advice(caller: Caller, account: AccountView) -> AccountView:
     """Return the account with the access scopes that it lacks, and how to grant them."""
     return replace(account, scope_advice=_lacks(caller, account))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SellersPlan:
+    """What more sellers mean for the platforms that have a daily quota."""
+
+    now: datetime
+    sellers: int
+    """How many more sellers."""
+    tier: Tier
+    platforms: tuple[PlatformAdmission, ...]
+    """One entry for each platform with a daily quota."""
+
+
+@operation("GET", "/api/plan/sellers", need=Need.OVERSEE, tag=TAG, name="plan_sellers")
+def plan_sellers(
+    caller: OperatorCaller,
+    *,
+    sellers: SellersCount = 1000,
+    tier: Tier = Tier.FREE,
+) -> SellersPlan:
+    """Say how many more sellers fit into each platform's day, and what bringing them in costs."""
+    app, now = caller.app, caller.now
+    kinds = {name: platform_role(name).kinds for name in app.platforms}
+    found = app.account_queries.admissions(now, kinds, tier=tier, sellers=sellers)
+    return SellersPlan(now=now, sellers=sellers, tier=tier, platforms=found)
 
 
 def _lacks(caller: Caller, account: AccountView) -> str:

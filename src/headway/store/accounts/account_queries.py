@@ -6,8 +6,9 @@ from datetime import datetime
 
 from psycopg import Connection
 
+from headway.core.accounts.admission import PlatformAdmission, admission
 from headway.core.accounts.job_order import JobMark
-from headway.core.accounts.jobs import JobRule, JobStatus, PlatformName
+from headway.core.accounts.jobs import DataKind, JobRule, JobStatus, PlatformName, Tier
 from headway.core.accounts.reasons import JobQueueState
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.rules import Resource
@@ -32,7 +33,7 @@ from headway.store.accounts.status import (
     seller_status,
 )
 from headway.store.limits.day_demand import DayDemand
-from headway.store.limits.quotas import Budget, read_budgets
+from headway.store.limits.quotas import Budget, read_budgets, read_day_outlooks
 from headway.store.pool import Pool, guarded
 from headway.store.queries import is_uuid
 
@@ -193,6 +194,30 @@ class AccountQueries:
         """Return the day of each platform that has a quota."""
         with guarded(), self._pool.connection() as connection:
             return read_budgets(connection, now, self._days, self._demand)
+
+    def admissions(
+        self,
+        now: datetime,
+        kinds: Mapping[PlatformName, Sequence[DataKind]],
+        *,
+        tier: Tier,
+        sellers: int,
+    ) -> tuple[PlatformAdmission, ...]:
+        """Return what more sellers of a tier mean for each platform that has a day."""
+        with guarded(), self._pool.connection() as connection:
+            days = read_day_outlooks(connection, now, self._days, self._demand)
+        return tuple(
+            admission(
+                platform,
+                day.plan,
+                self._demand.costs(platform),
+                self._rule,
+                kinds=tuple(kinds[platform]),
+                tier=tier,
+                sellers=sellers,
+            )
+            for platform, day in days.items()
+        )
 
     def top_account(self, now: datetime, platform: PlatformName) -> tuple[str, float]:
         """Return the seller and shop that made most calls of the last day, and how many."""

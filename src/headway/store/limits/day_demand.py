@@ -8,6 +8,7 @@ from typing import Any
 
 from psycopg import Connection
 
+from headway.core.accounts.admission import RunCosts
 from headway.core.accounts.job_outlook import HourCalls
 from headway.core.accounts.jobs import (
     CALLS_MIN,
@@ -40,6 +41,14 @@ FROM rate_budgets WHERE limit_key = %(limit_key)s AND hour > %(since)s GROUP BY 
 """
 
 
+# What runs needed lately, by kind; and the calls of histories that are read to their end.
+COSTS = """
+SELECT kind, avg(calls_estimate) FILTER (WHERE NOT is_backfill AND calls_estimate > 0),
+  avg(queries_used) FILTER (WHERE is_backfill AND status = 'completed')
+FROM sync_jobs WHERE platform = %(platform)s GROUP BY kind
+"""
+
+
 class DayDemand:
     """Tables `sync_jobs` and `rate_budgets`, counted by share."""
 
@@ -61,6 +70,16 @@ class DayDemand:
             if counted is None or abs(now - counted[0]) > COUNT_EVERY:
                 counted = self._counted[platform] = (now, self._count(platform, connection))
         return counted[1]
+
+    def costs(self, platform: PlatformName) -> RunCosts:
+        """Return what runs on a platform cost, as measured."""
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(COSTS, {"platform": platform}).fetchall()
+        per_run = {DataKind(kind): float(calls) for kind, calls, _ in rows if calls}
+        histories = [float(calls) for _, _, calls in rows if calls]
+        if not histories:
+            return RunCosts(per_run=per_run)
+        return RunCosts(per_run=per_run, first=sum(histories) + sum(per_run.values()))
 
     def _count(
         self, platform: PlatformName, connection: Connection[Any] | None
