@@ -214,7 +214,7 @@ def import_file(
     broke off. With --json each result is a line of JSON, as it is done. Exit code 1 if any line was
     refused.
     """
-    total = sum(1 for _ in file.open("rb")) if file != STDIN and file.is_file() else 0
+    total = _count_lines(file)
     counts: Counter[str] = Counter()
     with open_client(server, creates=True) as client, progress("Accounts", total) as advance:
         for result in _import(client, file):
@@ -249,8 +249,18 @@ def _import(client: Client, file: Path) -> Iterator[ImportedAccount]:
         first += len(rows)
 
 
+def _count_lines(file: Path) -> int:
+    """Return how many lines a file has; 0 where that is not known."""
+    if file == STDIN or not file.is_file():
+        return 0
+    with file.open("rb") as opened:
+        return sum(1 for _ in opened)
+
+
 def _lines(file: Path) -> Iterator[dict[str, Any]]:
     """Yield the objects of a file; one for a line that is none, so that it is refused by number."""
+    from headway.operations.account_import import NO_OBJECT
+
     try:
         opened = sys.stdin.buffer if file == STDIN else file.open("rb")
     except OSError as error:
@@ -261,4 +271,4 @@ def _lines(file: Path) -> Iterator[dict[str, Any]]:
                 row = json.loads(line)
             except (ValueError, RecursionError):
                 row = None
-            yield row if isinstance(row, dict) else {"line": "this is no JSON object"}
+            yield row if isinstance(row, dict) else {NO_OBJECT: True}

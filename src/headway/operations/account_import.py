@@ -17,6 +17,8 @@ from headway.operations.shops import ConnectBody, connect_with_tokens
 ROWS_MAX = 10_000
 # 10,000 rows with tokens of 800 characters.
 BODY_BYTES = 10_000_000
+# A row that stands for a line of a file that is none, so that it is refused by its number.
+NO_OBJECT = "no object"
 Result = Literal["connected", "refused", "stopped"]
 ROW = {
     "shop": "5432101",
@@ -91,6 +93,16 @@ def _imported(
 
 def _import(caller: OperatorCaller, line: int, row: dict[str, Any]) -> ImportedAccount:
     reason, result, account_id = "", "connected", ""
+    if NO_OBJECT in row:
+        return ImportedAccount(
+            line=line,
+            result="refused",
+            seller="",
+            shop="",
+            platform="",
+            account_id="",
+            reason="a line must be a JSON object",
+        )
     shop, platform = str(row.get("shop", "")), str(row.get("platform", ""))
     try:
         # A shop that cannot be asked at once must not hold up the rest: its first job tries it.

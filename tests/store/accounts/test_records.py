@@ -1,7 +1,7 @@
 """Programs that keep a copy of the records miss nothing, whatever is committed in which order."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from psycopg_pool import ConnectionPool
 from headway.app.accounts import connect_account
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConflictError, InvalidError
+from headway.store import cursors
 from headway.store.accounts.records import (
     DELETIONS_KEPT,
     KINDS,
@@ -22,6 +23,7 @@ from headway_lab.platforms import ETSY
 from headway_lab.virtual_clock import VirtualClock
 
 ACME, BEST = SellerId("acme"), SellerId("best")
+KINDS_OF_PARTS = (str, str, datetime, str, str, str, str, int)
 ORDER = """
 INSERT INTO orders (account_id, external_id, user_id, platform, status, is_open, currency,
   placed_at, checked_at, created_at, updated_at)
@@ -204,6 +206,15 @@ def test_a_cursor_of_another_list_or_another_past_is_refused(
     payments.cursor = reader.cursor
     with pytest.raises(InvalidError, match="another list"):
         payments.page()
+    name, lineage, at, *place = cursors.decode(str(reader.cursor), *KINDS_OF_PARTS)
+    for odd in (["9" * 30, *place[1:]], ["one", *place[1:]], [place[0], "no account", *place[2:]]):
+        payments.cursor = cursors.encode("payments", lineage, at, *odd)
+        with pytest.raises(InvalidError, match="another list"):
+            payments.page()
+    payments.cursor = cursors.encode("payments", f"{lineage} restored", at, *place)
+    with pytest.raises(ConflictError, match="restored or failed over"):
+        payments.page()
+    assert name == "orders"
     clock.sleep((DELETIONS_KEPT + timedelta(seconds=1)).total_seconds())
     with pytest.raises(ConflictError, match="deletions are kept for 90 days"):
         reader.page()

@@ -22,6 +22,7 @@ from headway.errors import ConflictError, InvalidError
 from headway.store import cursors
 from headway.store.limits.limiter import read_lineage
 from headway.store.pool import Pool, guarded
+from headway.store.queries import is_uuid
 
 # Deletions are kept so long; whoever has not read since then begins again.
 DELETIONS_KEPT = timedelta(days=90)
@@ -272,7 +273,8 @@ def _place(cursor: str, name: str, lineage: str, now: datetime) -> Place:
     kind, database, at, xid, account_id, order_id, external_id, rank = cursors.decode(
         cursor, str, str, datetime, str, str, str, str, int
     )
-    if kind != name or not xid.removeprefix("-").isdecimal():
+    is_odd = not xid.removeprefix("-").isdecimal() or int(xid) > cursors.BIGINT_MAX
+    if kind != name or is_odd or not is_uuid(account_id):
         raise InvalidError(cursors.INVALID)
     if database != lineage:
         raise ConflictError(RESTORED)
