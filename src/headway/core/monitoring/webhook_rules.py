@@ -20,7 +20,7 @@ def lasting(metrics: AlertMetrics) -> list[EndpointMetric]:
 @alert_rule(
     "An endpoint that events are sent to fails, or was disabled because it failed.",
     Severity.WARNING,
-    link="/endpoints",
+    link="/trouble",
     fires_after=timedelta(0),
     measures={"endpoints_failing": lambda metrics: len(lasting(metrics))},
 )
