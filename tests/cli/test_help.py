@@ -112,6 +112,7 @@ def test_the_application_is_a_typer_application() -> None:
 # Commands without --server, and why.
 ONLY_HERE = {
     "headway completion": "is about the shell here",
+    "headway webhook events": "the events are those of this version",
     "headway demo": "runs a deployment of its own",
     "headway run": "is the deployment",
     "headway worker": "is a part of the deployment",
