@@ -114,6 +114,7 @@ ONLY_HERE = {
     "headway completion": "is about the shell here",
     "headway webhook events": "the events are those of this version",
     "headway demo": "runs a deployment of its own",
+    "headway erase verify": "reads a file",
     "headway run": "is the deployment",
     "headway worker": "is a part of the deployment",
     "headway api": "is the server",

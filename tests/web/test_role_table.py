@@ -20,6 +20,7 @@ from fastapi.routing import iter_route_contexts
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
 from tests.conftest import HTTP_TIMEOUT_S, NO_ROOTS, START, fresh_database
+from tests.web.privacy_rows import add_privacy_rows
 
 from headway.app import App, build
 from headway.app.accounts import connect_account
@@ -60,13 +61,21 @@ ROLES: dict[str, tuple[Role, str | None]] = {
     "permits": (Role.PERMITS, None),
 }
 # Path parameter → its value in these tests; others come from the document's examples.
-NAMED = {"sku", "job", "account_id", "batch_id", "run_id", "key_id", "endpoint_id"}
-OF_SELLERS = {"sku", "job", "account_id", "batch_id", "endpoint_id"}
+NAMED = {
+    "sku", "job", "account_id", "batch_id", "run_id", "key_id", "endpoint_id", "erasure_id",
+    "request_id",
+}  # fmt: skip
+OF_SELLERS = {
+    "sku", "job", "account_id", "batch_id", "endpoint_id", "erasure_id", "request_id",
+}  # fmt: skip
 # Bodies of requests whose example does not fit; `{sku}` and the seller are filled in.
 BODIES: Mapping[str, Mapping[str, Any]] = {
     "PUT /api/sync/products/{sku}/slot": {"hour": 6},
     # A limit that is new makes everybody wait.
     "POST /api/permits": {"limit": "main", "max_wait_s": 3600},
+    # Without a name it is refused, but only after the caller's rights.
+    "POST /api/erasures": {"kind": "customer", "platform": "shopify"},
+    "POST /api/erasures/preview": {"kind": "customer", "platform": "shopify"},
     # Another number than is missing, so that the hold stays for the next who asks.
     "POST /api/removals/confirm": {"platform": "shopify", "missing": 14},
     "POST /api/removals/dismiss": {"platform": "shopify", "missing": 14},
@@ -412,14 +421,16 @@ def fill(app: App, seller: str) -> dict[str, str]:
         )
         for statement in RECORDS:
             connection.execute(statement, {"seller": seller, "now": now})
+        request_id, erasure_id = add_privacy_rows(connection, seller, now)
         account_id, job_id = connection.execute(
             "SELECT account_id::text, id::text FROM sync_jobs WHERE user_id = %s LIMIT 1",
             (seller,),
         ).fetchone() or ("", "")
     return {
         "sku": sku, "job": job_id, "account_id": account_id, "batch_id": batch_id,
-        "run_id": run_id, "seller": seller, "upload": "0" * 64,
-        "number": "0", "shop": f"{seller}.myshopify.com",
+        "run_id": run_id, "seller": seller, "request_id": request_id, "erasure_id": erasure_id,
+        "upload": "0" * 64, "number": "0",
+        "shop": f"{seller}.myshopify.com",
     }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ metrics and the clients of providers are imported when something is made that wo
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from headway.app import providers
@@ -239,6 +239,7 @@ class App:
 
     def tick(self, *, watch: Callable[[datetime], datetime] | None = None) -> Tick:
         """Make a tick; with `watch` it also checks alerts."""
+        from headway.app.erasure import erase_due, expire_records
         from headway.app.retention import old_rows
         from headway.engine.tick import SupplierTick, SupplierTicks, Tick
         from headway.store.catalog.history_months import HistoryMonths
@@ -268,6 +269,8 @@ class App:
             sample=self.freshness.sample,
             watch=watch,
             housekeeping=Housekeeping(self.pool),
+            erase=partial(erase_due, self),
+            expire=partial(expire_records, self),
             memories=old_rows(self),
             history=HistoryMonths(self.pool, months=self.settings.history_months).maintain,
             every=self.tick_every,

@@ -19,11 +19,13 @@ def connect_account(
     owner_id: str = "",
     title: str = "",
     rehearses: bool = True,
+    after_erasure: bool = False,
     now: datetime,
 ) -> ConnectedShop:
     """Connect a seller to a shop with its jobs, or again; raises InvalidError or ConflictError.
 
-    A new storefront `rehearses`: it is read and not written until a person starts it.
+    A new storefront `rehearses`: it is read and not written until a person starts it. A shop that
+    was erased is connected only `after_erasure`, on purpose.
     """
     role = platform_role(platform)
     return ConnectedShops(pool).connect(
@@ -34,5 +36,6 @@ def connect_account(
         owner_id=owner_id,
         title=title,
         rehearses=rehearses,
+        after_erasure=after_erasure,
         now=now,
     )

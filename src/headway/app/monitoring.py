@@ -25,6 +25,8 @@ from headway.core.monitoring.metrics import (
 )
 from headway.core.monitoring.rules import current_alerts
 from headway.store.accounts.credentials import Credentials
+from headway.store.accounts.erasures import Erasures
+from headway.store.accounts.privacy_requests import PrivacyRequests
 from headway.store.catalog.listing_counts import count_listings
 from headway.store.catalog.suppliers import Suppliers
 from headway.store.limits.refusals import RefusedCalls
@@ -65,6 +67,7 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
     troubles, ages = counters.troubles(app.platforms, now), JobAges(app.pool)
     limit_keys = {row.name: supplier_key(row) for row in Suppliers(app.pool).all()}
     breakers = app.breakers.load_all(list(limit_keys.values()))
+    open_erasures, erasing_since = Erasures(app.pool).open_since()
     return AlertMetrics(
         now=now,
         breaker=app.breakers.load(app.limit_key),
@@ -98,6 +101,9 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
         jobs=ages.read(now, app.job_rule, app.platforms, late=JOB_LATE),
         sellers_at_quota=ages.sellers_at_quota(now, app.job_rule.order_quotas),
         held_removals=troubles.removals,
+        privacy=PrivacyRequests(app.pool).open(),
+        open_erasures=open_erasures,
+        erasing_since=erasing_since,
         unknown_locations=[
             location
             for location in troubles.locations

@@ -22,6 +22,7 @@ from headway.core.dispatch import STOREFRONT
 from headway.errors import InvalidError
 
 if TYPE_CHECKING:
+    from headway.config import Settings
     from headway.operations.shop_links import LinkBody
     from headway.operations.shops import ShopConnection, ShopView
     from headway.providers.provider import TokenEntry
@@ -98,6 +99,9 @@ def connect(
         Path | None, typer.Option(help="File with that app's client secret; - for stdin.")
     ] = None,
     check: Annotated[bool, typer.Option(help="Read the locations, to check the token.")] = True,
+    after_erasure: Annotated[
+        bool, typer.Option("--after-erasure", help="Connect again what was erased, on purpose.")
+    ] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -123,25 +127,37 @@ def connect(
     settings = config.load()
     is_remote = bool(server_of(server, settings))
     entry, shown = _entry_of(name, shop, is_remote=is_remote)
-    files = (token_file, refresh_token_file)
-    if client_id or client_secret_file is not None:
-        _check_client(entry, client_id, files)
-        secrets = _read_client(entry.app(settings), shown, client_id, client_secret_file)
-    else:
-        _check_files(entry, *files)
-        if not is_remote:  # before the token prompt
-            entry.check_app(settings, refresh_token_file is not None)
-        secrets = _read_tokens(entry, shown, *files)
+    files, own = (token_file, refresh_token_file), (client_id, client_secret_file)
+    secrets = _read_secrets(entry, shown, settings, files, own, is_remote=is_remote)
     request = shop_operations.ConnectBody(
         shop=shop, seller=user_id, platform=name, owner=owner, title=title, check=check,
-        **secrets, **group,
+        after_erasure=after_erasure, **secrets, **group,
     )  # fmt: skip
     with open_client(server, creates=True) as client:
         connected = client.call(shop_operations.connect, request)
     is_lone = request.access_token is not None and request.refresh_token is None
     _print_connected(connected, entry.lifetime_note if is_lone else "", as_json=as_json)
-    if connected.account.reason:
-        raise typer.Exit(FAILED)
+    raise typer.Exit(FAILED if connected.account.reason else 0)
+
+
+def _read_secrets(
+    entry: TokenEntry,
+    shown: str,
+    settings: Settings,
+    files: tuple[Path | None, Path | None],
+    app: tuple[str, Path | None],
+    *,
+    is_remote: bool,
+) -> dict[str, Any]:
+    """Return the tokens, or the shop's own app; a server checks them by its own settings."""
+    client_id, client_secret_file = app
+    if client_id or client_secret_file is not None:
+        _check_client(entry, client_id, files)
+        return _read_client(entry.app(settings), shown, client_id, client_secret_file)
+    _check_files(entry, *files)
+    if not is_remote:  # before the token prompt
+        entry.check_app(settings, files[1] is not None)
+    return _read_tokens(entry, shown, *files)
 
 
 def _entry_of(platform: PlatformName, shop: str, *, is_remote: bool) -> tuple[TokenEntry, str]:

@@ -40,9 +40,9 @@ from headway.config.declarations import (
 )
 from headway.config.declarations import setting as _setting
 from headway.config.declarations import shared as _shared
-from headway.config.deployment import DeploymentSettings
 from headway.config.document_settings import own_names, read_env_file
 from headway.config.input import parse_table, read_file, suggest
+from headway.config.retention import RetentionSettings
 from headway.config.supplier_fields import (
     FIELDS,
     HEADERS,
@@ -63,7 +63,7 @@ from headway.errors import ConfigError
 PREFIXES = ("HEADWAY_", "SYNC_")
 
 
-class Settings(DeploymentSettings):
+class Settings(RetentionSettings):
     """Everything a deployment may choose; `headway doctor` prints the values in force."""
 
     policy: PolicyName = _shared(
@@ -95,15 +95,6 @@ class Settings(DeploymentSettings):
     backoff_max_h: float = _setting("SYNC_BACKOFF_MAX_HOURS", 24, "longest backoff in hours", gt=0)
     missing_confirmations: int = _setting(
         "HEADWAY_MISSING_CONFIRMATIONS", 3, "misses of a SKU until its stock is set to zero", ge=1
-    )
-    ledger_retention_days: int = _setting(
-        "HEADWAY_LEDGER_RETENTION_DAYS", 30, "days the call ledger is kept", ge=2
-    )
-    raw_retention_days: int = _setting(
-        "HEADWAY_RAW_RETENTION_DAYS", 30, "days the supplier's raw replies are kept", ge=1
-    )
-    history_months: int = _setting(
-        "HEADWAY_HISTORY_MONTHS", 24, "whole months the history is kept; 0 keeps all", ge=0
     )
     read_events: Literal["auto", "on", "off"] = _shared(
         "HEADWAY_READ_EVENTS",

@@ -147,7 +147,9 @@ class Tick:
     """Return expired leases to the queue under a new fence, and do the other periodic work.
 
     Each round checks alerts with `watch`, measures freshness with `sample` (both return when they
-    are next due), applies pauses and does the housekeeping of every supplier. Once an hour the
+    are next due), applies pauses, does the housekeeping of every supplier, and lets `erase` delete
+    what somebody asked to erase; it returns True if more is left. Once an hour `expire` does the
+    same with records that are too old, the
     history gets its next month, and each of `memories` deletes what is older than its retention.
     Each of these is a step by itself: one that fails is run again later and stops no other.
     `rescues` is called with the number of leases rescued.
@@ -166,6 +168,8 @@ class Tick:
         housekeeping: HousekeepingPort,
         sample: Callable[[datetime], datetime] | None = None,
         watch: Callable[[datetime], datetime] | None = None,
+        erase: Callable[[datetime], bool] = lambda _: False,
+        expire: Callable[[datetime], bool] = lambda _: False,
         memories: Mapping[str, tuple[Ledger, timedelta]],
         history: Callable[[datetime], object],
         every: timedelta = TICK_EVERY,
@@ -178,6 +182,7 @@ class Tick:
         self._pauses = pauses
         self._every = every
         self._rescues = rescues
+        self._erase, self._expire = erase, expire
         self._runner = StepRunner(housekeeping)
         self._has_more = False
         self.rescued = 0
@@ -189,6 +194,8 @@ class Tick:
             "dead jobs": self._revive_jobs,
             "external writes": self._follow_writes,
             "pauses": self._apply_pauses,
+            "erasures": self._apply_erasures,
+            "old records": self._expire_records,
             "catalog sizes": _hourly(sellers.count_catalogs),
             "token warnings": _hourly(notices.warn_of_tokens),
             "job intervals": _hourly(jobs.relax),
@@ -229,6 +236,15 @@ class Tick:
     def _apply_pauses(self, now: datetime) -> datetime:
         self._has_more |= self._pauses.reconcile(now) > 0
         return now
+
+    def _apply_erasures(self, now: datetime) -> datetime:
+        self._has_more |= self._erase(now)
+        return now
+
+    def _expire_records(self, now: datetime) -> datetime:
+        has_more = self._expire(now)
+        self._has_more |= has_more
+        return now if has_more else now + HOURLY
 
     def _step_suppliers(self, now: datetime) -> datetime:
         self._has_more |= self._suppliers.step(now, self._runner)

@@ -132,6 +132,7 @@ COUNTERS: Mapping[str, Spec] = {
     "seats_used": _spec("Seats taken in this process's calls to the supplier."),
     "seats_paid": _spec("Seats that those calls had."),
     "leases_rescued": _spec("Leases that ran out and were given back, by what they held.", "what"),
+    "records_expired": _spec("Records deleted because they are too old, by kind.", "kind"),
     "http_requests": _spec("Requests by route and status.", "route", "method", "status"),
 }
 HISTOGRAMS: Mapping[str, Spec] = {
@@ -195,6 +196,10 @@ class Metrics:
     def count_rescued(self, what: str, count: int) -> None:
         """Count leases that were given back."""
         self._counters["leases_rescued"].labels(what).inc(count)
+
+    def count_expired(self, kind: str, count: int) -> None:
+        """Count records that were deleted because they are too old."""
+        self._counters["records_expired"].labels(kind).inc(count)
 
     def render(self, figures: MetricValues | None) -> bytes:
         """Return all metrics; without figures the database is reported as down."""
@@ -283,3 +288,7 @@ class ProcessMetrics:
     def rescued(self, what: str, count: int) -> None:
         """Count leases that ran out."""
         self.metrics.count_rescued(what, count)
+
+    def expired(self, kind: str, count: int) -> None:
+        """Count records that were deleted because they are too old."""
+        self.metrics.count_expired(kind, count)

@@ -19,6 +19,7 @@ from headway.operations.operation import operation
 from headway.store.accounts.job_list import JobView
 from headway.store.catalog.suppliers import Suppliers
 from headway.store.monitoring.blast_radius import BlastRadiusChecks
+from headway.store.monitoring.erasure_checks import ErasureChecks
 from headway.store.monitoring.job_law_checks import JobLawChecks
 from headway.store.monitoring.law_checks import EXAMPLES, Findings, LawChecks
 from headway.store.timetable.positions import ListingPositions
@@ -229,6 +230,14 @@ def _reasons(app: App) -> LawResult:
     return _judge("L13", "reasons", findings, f"{len(sample):,} listings, {len(jobs):,} jobs asked")
 
 
+def _erased(app: App) -> LawResult:
+    """Look for what was erased on request, and for erasures that do not end (L14)."""
+    count, findings = ErasureChecks(app.pool).erased(app.clock.now())
+    if not count:
+        return LawResult(law="L14", name="erased", verdict=IDLE, note="nothing was erased")
+    return _judge("L14", "erased", findings, f"{count:,} erasures")
+
+
 def _blast_radius(app: App) -> LawResult:
     """Find who waits, or was disconnected, because of another's fault (L16)."""
     laws, now = BlastRadiusChecks(app.pool), app.clock.now()
@@ -287,5 +296,6 @@ LAWS: tuple[Callable[[App], LawResult], ...] = (
     _quota,
     _fairness,
     _on_each_supplier(_reasons),
+    _erased,
     _blast_radius,
 )

@@ -9,6 +9,7 @@ from headway.operations import (
     alerts,
     changes,
     deployment,
+    erasures,
     history,
     imports,
     jobs,
@@ -19,6 +20,7 @@ from headway.operations import (
     part_removal,
     pauses,
     people,
+    privacy,
     probe,
     providers,
     publishing,
@@ -41,8 +43,8 @@ from headway.operations.operation import ApiOperation
 NOUNS = (
     deployment, listings, imports, history, changes, part_removal, pauses, publishing, accounts,
     account_commands, account_import, jobs, removals, shops, shop_groups, rehearsals, shop_links,
-    terms, suppliers, probe, recordings, providers, alerts, limits, shared_permits, laws, notify,
-    webhook_endpoints, runs, people, sellers, records,
+    erasures, privacy, terms, suppliers, probe, recordings, providers, alerts, limits,
+    shared_permits, laws, notify, webhook_endpoints, runs, people, sellers, records,
 )  # fmt: skip
 OPERATIONS: tuple[ApiOperation[Any, Any, Any], ...] = tuple(
     declared

@@ -185,6 +185,8 @@ class ConnectBody(RequestBody):
     """
     check: bool = True
     """False to store the tokens without calling the shop or its platform."""
+    after_erasure: bool = False
+    """True to connect a shop or a seller whose data was erased on request again, on purpose."""
 
 
 class DisconnectBody(RequestBody):
@@ -295,6 +297,7 @@ def connect_with_tokens(caller: OperatorCaller, body: ConnectBody) -> ConnectedS
             owner_id=owner.owner_id or (name if role.has_owners else ""),
             title=body.title or owner.title,
             rehearses=app.settings.rehearsal,
+            after_erasure=body.after_erasure,
             now=caller.now,
         )
 

@@ -17,7 +17,7 @@ from psycopg.pq import Format, TransactionStatus
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from headway.errors import ConfigError, StoreError, StoreUnavailableError
+from headway.errors import ConfigError, ConflictError, StoreError, StoreUnavailableError
 
 CONNECT_TIMEOUT_S = 5
 WAIT_TIMEOUT_S = 10
@@ -51,6 +51,9 @@ TIMESTAMPTZ = psycopg.adapters.types["timestamptz"].oid
 DRIVERS_LOADER = cast("type[Loader]", psycopg.adapters.get_loader(TIMESTAMPTZ, Format.TEXT))
 # SQLSTATE of a lost connection, a server that shuts down or starts, and one that is full.
 NO_CONNECTION = ("08", "57P0", "53300")
+# A trigger refuses what was erased on request; see the migration that makes `tombstones`.
+ERASED_STATE = "HW002"
+CONNECT_AGAIN = "connect it again on purpose: headway connect SHOP --after-erasure"
 SHAPE = "postgresql://user:password@host:port/database"
 
 
@@ -220,6 +223,8 @@ class _Guard:
             raise StoreError(
                 f"another process kept what this one needs for {LOCK_WAIT_S} s; try again"
             ) from error
+        if isinstance(error, psycopg.Error) and error.sqlstate == ERASED_STATE:
+            raise ConflictError(f"{first_line(error)}; {CONNECT_AGAIN}") from error
         if isinstance(error, psycopg.OperationalError) and _is_unavailable(error):
             raise StoreUnavailableError(f"the database is down: {first_line(error)}") from error
         if isinstance(error, psycopg.Error):

@@ -226,6 +226,7 @@ class _Flow:
             owner_id=authorized.owner_id,
             title=authorized.title,
             rehearses=app.settings.rehearsal,
+            after_erasure=True,  # the merchant has just agreed
             now=now,
         )
         try:

@@ -43,6 +43,7 @@ TAGS: Mapping[str, str] = {
     "publishing": "Parts to be created in a seller's shop.",
     "accounts": "Sellers' accounts at platforms, their jobs, and listings that are missing there.",
     "records": "Orders, listings, buyers and payments, read by a cursor over their changes.",
+    "privacy": "Privacy: erasures with their proof, and customers' requests for their data.",
     "shops": "Shops: connecting, rehearsal, tiers, and terms such as the price rule.",
     "suppliers": "Suppliers, their credentials, and the sellers who buy there.",
     "monitoring": "Freshness, alerts, laws, and notifications.",

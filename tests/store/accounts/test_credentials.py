@@ -35,10 +35,10 @@ def save(
 
 
 def test_a_token_comes_back_as_it_was_saved(shelf: Credentials) -> None:
-    save(shelf, secret=b"\x00\xffbytes")
+    version = save(shelf, secret=b"\x00\xffbytes")
     (row,) = shelf.load(LIMIT_KEY)
     assert (row.name, row.secret, row.expires_at, row.version) == (
-        "oauth", b"\x00\xffbytes", LATER, 1,
+        "oauth", b"\x00\xffbytes", LATER, version,
     )  # fmt: skip
     assert "bytes" not in repr(row)
 
@@ -53,25 +53,41 @@ def test_scopes_do_not_see_each_other(shelf: Credentials) -> None:
 
 
 def test_every_save_has_a_new_version(shelf: Credentials) -> None:
-    assert [save(shelf), save(shelf), save(shelf, "part_token")] == [1, 2, 1]
+    first, second, other = save(shelf), save(shelf), save(shelf, "part_token")
+    assert first is not None
+    assert second == first + 1
+    assert other is not None
+
+
+def test_a_token_stored_after_a_deletion_has_a_version_that_no_earlier_one_had(
+    shelf: Credentials,
+) -> None:
+    earlier = [save(shelf) for _ in range(50)]
+    shelf.forget(LIMIT_KEY)
+    later = save(shelf)
+    assert later not in earlier
+    assert later is not None
+    assert later > max(version or 0 for version in earlier)
 
 
 def test_only_the_version_that_was_used_is_killed(shelf: Credentials) -> None:
-    save(shelf)
-    save(shelf)
-    save(shelf, "part_token")
-    shelf.invalidate(LIMIT_KEY, {"oauth": 1, "part_token": 1}, now=NOW)
+    first, second, part = save(shelf), save(shelf), save(shelf, "part_token")
+    assert first is not None
+    assert second is not None
+    assert part is not None
+    shelf.invalidate(LIMIT_KEY, {"oauth": first, "part_token": part}, now=NOW)
     assert {row.name: row.expires_at for row in shelf.load(LIMIT_KEY)} == {
         "oauth": LATER, "part_token": NOW,
     }  # fmt: skip
-    shelf.invalidate(LIMIT_KEY, {"oauth": 2}, now=NOW)
+    shelf.invalidate(LIMIT_KEY, {"oauth": second}, now=NOW)
     assert {row.expires_at for row in shelf.load(LIMIT_KEY)} == {NOW}
 
 
 def test_a_version_killed_is_never_given_again(shelf: Credentials) -> None:
-    save(shelf)
-    shelf.invalidate(LIMIT_KEY, {"oauth": 1}, now=NOW)
-    assert save(shelf) == 2
+    version = save(shelf)
+    assert version is not None
+    shelf.invalidate(LIMIT_KEY, {"oauth": version}, now=NOW)
+    assert save(shelf) == version + 1
 
 
 def test_a_renewal_is_an_event_of_the_accounts_seller_and_holds_no_secret(
@@ -85,9 +101,10 @@ def test_a_renewal_is_an_event_of_the_accounts_seller_and_holds_no_secret(
         return shelf.save(limit_key, "access", owner=owner, **token)  # type: ignore[arg-type]
 
     assert shelf.begin_refresh(limit_key, owner="me", now=NOW, lease_until=LEASE)
-    assert renew("me", None) == 1, "somebody connected it"
+    first = renew("me", None)
+    assert first is not None, "somebody connected it"
     assert renew("late", NOW) is None, "what is not stored is no event"
-    assert renew("me", NOW) == 2
+    assert renew("me", NOW) == first + 1
     with pool.connection() as connection:
         rows = connection.execute(
             "SELECT user_id, sync_timestamp, new_value FROM sync_audit_log"
@@ -119,7 +136,7 @@ def test_a_silent_refresher_is_succeeded_when_its_lease_runs_out(shelf: Credenti
 def test_who_lost_the_lease_may_not_save(shelf: Credentials) -> None:
     assert shelf.begin_refresh(LIMIT_KEY, owner="slow", now=NOW, lease_until=LEASE)
     assert shelf.begin_refresh(LIMIT_KEY, owner="me", now=LEASE, lease_until=LATER)
-    assert shelf.save(LIMIT_KEY, "oauth", secret=b"new", expires_at=LATER, owner="me") == 1
+    assert shelf.save(LIMIT_KEY, "oauth", secret=b"new", expires_at=LATER, owner="me")
     assert shelf.save(LIMIT_KEY, "oauth", secret=b"old", expires_at=LATER, owner="slow") is None
     shelf.end_refresh(LIMIT_KEY, owner="slow")
     assert [row.secret for row in shelf.load(LIMIT_KEY)] == [b"new"]
@@ -143,13 +160,12 @@ def test_of_many_at_once_one_takes_the_lease(shelf: Credentials) -> None:
 
 
 def test_reencryption_rewrites_all_secrets_and_keeps_versions(shelf: Credentials) -> None:
-    save(shelf, secret=b"one")
-    save(shelf, "part_token", secret=b"two")
+    one, two = save(shelf, secret=b"one"), save(shelf, "part_token", secret=b"two")
     save(shelf, limit_key=OTHER, secret=b"three")
     assert shelf.reencrypt(bytes.upper) == 3
     assert [(row.secret, row.version) for row in shelf.load(LIMIT_KEY)] == [
-        (b"ONE", 1),
-        (b"TWO", 1),
+        (b"ONE", one),
+        (b"TWO", two),
     ]
     assert shelf.load(OTHER)[0].secret == b"THREE"
 
@@ -173,12 +189,12 @@ def test_a_reencryption_that_is_cut_off_goes_on_where_it_was(shelf: Credentials)
 def test_a_token_that_is_refreshed_in_the_middle_of_a_reencryption_is_kept(
     shelf: Credentials,
 ) -> None:
-    save(shelf, secret=b"one")
+    version = save(shelf, secret=b"one")
     save(shelf, "part_token", secret=b"two")
 
     def rotate(secret: bytes) -> bytes:
         if secret == b"one":
-            assert save(shelf, secret=b"newer") == 2, "the worker does not wait"
+            assert save(shelf, secret=b"newer") != version, "the worker does not wait"
         return secret.upper()
 
     assert shelf.reencrypt(rotate) == 1

@@ -245,16 +245,17 @@ def test_a_listing_seen_by_a_clock_that_is_behind_is_not_called_gone(
     assert states == {"active"}
 
 
-def test_an_open_order_that_is_no_longer_there_is_closed_as_gone(
+def test_an_order_that_is_no_longer_there_is_closed_as_gone_open_or_not(
     pool: ConnectionPool, mine: Account, warehouse: Warehouse
 ) -> None:
     shut = replace(ORDER, external_id="2", is_open=False)
     put(pool, mine, orders=(ORDER, shut), listings=(replace(LISTING, external_id="1"),))
     put(pool, mine, kind=DataKind.LISTINGS, missing=("2",))
+    assert warehouse.rows(mine.id)["orders"]["2",]["status"] == "paid"
     put(pool, mine, missing=("1", "2", "3"), now=NOW + MINUTE)
     rows = warehouse.rows(mine.id)
     assert (rows["orders"]["1",]["status"], rows["orders"]["1",]["is_open"]) == ("gone", False)
-    assert (rows["orders"]["2",]["status"], rows["listings"]["1",]["state"]) == ("paid", "active")
+    assert (rows["orders"]["2",]["status"], rows["listings"]["1",]["state"]) == ("gone", "active")
     assert sorted(rows["orders"]) == [("1",), ("2",)]
 
 

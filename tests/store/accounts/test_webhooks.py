@@ -12,6 +12,7 @@ from psycopg_pool import ConnectionPool
 from headway.core.accounts.jobs import Account, DataKind
 from headway.core.accounts.refusals import UNINSTALLED
 from headway.core.accounts.webhooks import Webhook, WebhookEffect
+from headway.store.accounts.erasures import Erasures
 from headway.store.accounts.troubles import AccountTroubles
 from headway.store.accounts.webhooks import DeliveryResult, Webhooks
 from headway_lab.platforms import ETSY, SHOPIFY
@@ -264,33 +265,56 @@ def test_a_customer_who_wants_to_be_forgotten_is(
         order_ids=("2",),
     )
     Webhooks(pool).take(forgets, now=NOW)
-    assert named(execute) == [
-        ("acme", "1", ""), ("acme", "2", "Annann@example"), ("zenith", "1", "Annann@example"),
-    ]  # fmt: skip
+    assert not Erasures(pool).work(NOW), "nothing is left to do"
+    assert named(execute) == [("acme", "2", "Annann@example"), ("zenith", "1", "Annann@example")]
     left = execute("SELECT kind, right(external_id, 1) FROM unreadable_records ORDER BY 1, 2")
     assert left == [("customers", "1"), ("customers", "2"), ("orders", "1"), ("orders", "1")]
-    assert execute("SELECT kind, handled_at FROM webhook_deliveries") == [("privacy", NOW)]
+    taken = "SELECT kind, handled_at, external_id FROM webhook_deliveries"
+    assert execute(taken) == [("privacy", NOW, None)]
+    erased = "SELECT kind, cause, status FROM erasures"
+    assert execute(erased) == [("customer", "customers/redact", "sweeping")]
+
+
+def test_a_webhook_about_an_erased_customer_leaves_no_id_behind(
+    pool: ConnectionPool, execute: Execute, make: Callable[..., str], people: str
+) -> None:
+    job = make("queued", kind="customers")
+    forgets = hook(WebhookEffect.REDACT_CUSTOMER, topic="customers/redact", external_id="1")
+    Webhooks(pool).take(forgets, now=NOW)
+    for later in (
+        hook(topic="customers/update", kind=DataKind.CUSTOMERS, external_id="1"),
+        hook(WebhookEffect.RECORD, topic="customers/data_request", external_id="1"),
+    ):
+        assert Webhooks(pool).take(later, now=NOW) is DeliveryResult.TAKEN
+    assert execute("SELECT count(*) FROM webhook_deliveries WHERE external_id IS NOT NULL") == [
+        (0,)
+    ]
+    assert execute("SELECT count(*) FROM privacy_requests") == [(0,)]
+    assert state(execute, job)[3] == LATER, "and wakes nobody"
 
 
 def test_a_shop_that_wants_to_be_forgotten_is_and_no_other(
     pool: ConnectionPool, execute: Execute, people: str
 ) -> None:
     Webhooks(pool).take(hook(WebhookEffect.REDACT_SHOP, topic="shop/redact"), now=NOW)
-    assert named(execute) == [
-        ("acme", "1", ""),
-        ("acme", "2", ""),
-        ("zenith", "1", "Annann@example"),
-    ]
+    Erasures(pool).work(NOW)
+    assert named(execute) == [("zenith", "1", "Annann@example")]
     assert execute("SELECT DISTINCT account_id::text FROM unreadable_records") == [(people,)]
+    assert execute("SELECT user_id FROM connected_accounts") == [("zenith",)]
 
 
 def test_a_request_for_data_is_kept_for_a_person(
     pool: ConnectionPool, execute: Execute, people: str
 ) -> None:
-    asks = hook(WebhookEffect.RECORD, topic="customers/data_request", external_id="1")
-    Webhooks(pool).take(asks, now=NOW)
-    kept = "SELECT topic, external_id FROM webhook_deliveries WHERE handled_at IS NULL"
-    assert execute(kept) == [("customers/data_request", "1")]
+    asks = hook(
+        WebhookEffect.RECORD, topic="customers/data_request", external_id="1", order_ids=("7",)
+    )
+    for _ in range(2):
+        Webhooks(pool).take(asks, now=NOW)
+    kept = "SELECT customer_id, order_ids, due_at - requested_at, done_at FROM privacy_requests"
+    assert execute(kept) == [("1", ["7"], timedelta(days=30), None)]
+    event = "SELECT user_id FROM sync_audit_log WHERE event_type = 'data_request_received'"
+    assert execute(event) == [("acme",)]
     assert ("acme", "1", "Annann@example") in named(execute)
 
 

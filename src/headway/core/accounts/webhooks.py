@@ -40,7 +40,7 @@ class WebhookEffect(StrEnum):
 class Webhook:
     """One delivery. `kind` and `external_id` say what to read, if the delivery names it.
 
-    `order_ids` are the orders whose buyer's personal data must be deleted. `reason` is why an
+    `order_ids` are orders that a request about privacy names. `reason` is why an
     account is disconnected, if the effect is that.
     """
 

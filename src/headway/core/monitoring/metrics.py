@@ -134,6 +134,17 @@ class RemovalMetric:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PrivacyMetric:
+    """Customers of a shop who wait for their data: how many, since when, and by when."""
+
+    seller: SellerId
+    name: str
+    count: int
+    since: datetime
+    due_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LocationMetric:
     """A location of a supplier with stock that is neither mapped nor left out on purpose."""
 
@@ -262,6 +273,9 @@ class AlertMetrics:
     sellers_at_quota: int = 0
     dead_jobs: int = 0
     held_removals: Sequence[RemovalMetric] = ()
+    privacy: Sequence[PrivacyMetric] = ()
+    open_erasures: int = 0
+    erasing_since: datetime | None = None
     unknown_locations: Sequence[LocationMetric] = ()
     shared_keys: Sequence[SharedKeyMetric] = ()
     unpublished: Sequence[VisibilityMetric] = ()

@@ -10,6 +10,7 @@ from headway.core.monitoring import (
     account_rules,
     housekeeping_rules,
     listing_rules,
+    privacy_rules,
     supplier_rules,
     webhook_rules,
 )
@@ -22,6 +23,7 @@ RULES: tuple[AlertRule, ...] = tuple(
         supplier_rules,
         listing_rules,
         account_rules,
+        privacy_rules,
         webhook_rules,
         housekeeping_rules,
     )

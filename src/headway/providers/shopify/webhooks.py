@@ -114,7 +114,8 @@ def _redacted(
     if customer is None:
         # Without an id it would be every customer.
         raise RequestError("customer.id is missing, or is not a short word")
-    order_ids = payload.get("orders_to_redact")
+    is_request = effect is WebhookEffect.RECORD
+    order_ids = payload.get("orders_requested" if is_request else "orders_to_redact")
     numbers = (_number(value) for value in order_ids) if isinstance(order_ids, list) else ()
     return customer, tuple(number for number in numbers if number is not None)
 

@@ -19,7 +19,9 @@ from headway.core.accounts.refusals import UNINSTALLED
 from headway.core.catalog.listings import SellerId
 from headway.core.dispatch import STOREFRONT
 from headway.errors import ConflictError, NotFoundError
+from headway.store.accounts.credentials import DELETE_TOKENS
 from headway.store.accounts.job_rows import cancel, enlist, lock_seller, resume
+from headway.store.accounts.tombstones import allow_again
 from headway.store.monitoring.notices import Topic, add_notice, subject_of
 from headway.store.pool import Pool, guarded
 from headway.store.queries import is_uuid
@@ -212,11 +214,13 @@ class ConnectedShops:
         owner_id: str = "",
         title: str = "",
         rehearses: bool = True,
+        after_erasure: bool = False,
         now: datetime,
     ) -> ConnectedShop:
         """Connect a seller to a shop with a job for each kind, or again; raises ConflictError.
 
-        A new shop `rehearses`: it is read and not written until a person starts it.
+        A new shop `rehearses`: it is read and not written until a person starts it. One that was
+        erased is connected again only `after_erasure`, on purpose.
         """
         values = {
             "user_id": user_id,
@@ -229,6 +233,7 @@ class ConnectedShops:
         }
         with guarded(), self._pool.connection() as connection, connection.transaction():
             lock_seller(connection, user_id)
+            allow_again(connection, user_id, platform, shop, on_purpose=after_erasure, now=now)
             connection.execute(UNDO, values)
             connection.execute(CONNECT, values)
             row = connection.execute(FIND, values).fetchone()
@@ -357,6 +362,9 @@ def disconnect(
     if before is None or row is None:
         raise NotFoundError(_no_shop(account.user_id, account.platform))
     shop = _account(row)
+    if reason == UNINSTALLED:  # the platform refused it, so nobody can use it any more
+        tokens = {"key_platforms": [shop.platform], "key_names": [shop.shop]}
+        connection.execute(DELETE_TOKENS, tokens)
     if cancelled or _account(before).status == "connected":
         add_account_event(connection, shop, "account_disconnected", now=now)
         add_notice(

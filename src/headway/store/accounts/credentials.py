@@ -1,7 +1,8 @@
 """Tokens shared by all workers, and the lease under which one of them refreshes.
 
 What comes here is encrypted already. A version is never used twice, so that a worker which was
-refused can kill the token it used and never a newer one.
+refused can kill the token it used and never a newer one: the first is made of the time, so that it
+differs from those of a token that was deleted.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,8 +27,9 @@ WITH lease AS (
   SELECT credential_key FROM credential_refresh
   WHERE credential_key = %(key)s AND owner = %(owner)s FOR UPDATE
 ), kept AS (
-  INSERT INTO credential (credential_key, name, secret, expires_at)
-  SELECT credential_key, %(name)s, %(secret)s, %(expires_at)s FROM lease
+  INSERT INTO credential (credential_key, name, secret, expires_at, version)
+  SELECT credential_key, %(name)s, %(secret)s, %(expires_at)s,
+    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM lease
   ON CONFLICT (credential_key, name) DO UPDATE SET secret = excluded.secret,
     expires_at = excluded.expires_at, version = credential.version + 1
   RETURNING version
@@ -59,7 +61,10 @@ WITH renamed AS (
     AND shop = regexp_replace(%(key)s::text, '^.*:', '') AND status = 'connected'
     AND NOT EXISTS (SELECT FROM connected_accounts AS other
       WHERE other.platform = account.platform AND other.shop = %(shop)s)
-  RETURNING user_id, platform
+  RETURNING id, user_id, platform
+), stones AS (
+  UPDATE tombstones SET shop_hash = erased_hash('shop', renamed.platform, %(shop)s)
+  FROM renamed WHERE tombstones.account_id = renamed.id
 )
 INSERT INTO sync_audit_log (user_id, sync_timestamp, event_type, old_value, new_value, created_at)
 SELECT user_id, %(now)s, 'account_renamed',
@@ -100,6 +105,12 @@ HAVING max(credential.expires_at) < %(before)s
 ORDER BY 3 LIMIT %(limit)s
 """
 FORGET = "DELETE FROM credential WHERE credential_key = %s"
+# Token keys begin with the platform and end with the shop.
+DELETE_TOKENS = """
+DELETE FROM credential WHERE (split_part(credential_key, ':', 1),
+  regexp_replace(credential_key, '^.*:', '')) IN (
+  SELECT * FROM unnest(%(key_platforms)s::text[], %(key_names)s::text[]))
+"""
 LOAD_ALL = """
 SELECT credential_key, name, version, secret FROM credential ORDER BY credential_key, name
 """
@@ -224,7 +235,7 @@ class Credentials:
         ]
 
     def forget(self, limit_key: LimitKey) -> None:
-        """Delete the secrets under this key; not for tokens, whose versions must not repeat."""
+        """Delete the secrets under this key."""
         with guarded(), self._pool.connection() as connection:
             connection.execute(FORGET, (limit_key,))
 

@@ -29,6 +29,7 @@ from headway.core.accounts.warehouse import Customer, Order, Records, Unreadable
 from headway.core.catalog.listings import CLOCKS_APART_MAX, SellerId
 from headway.errors import InvariantError
 from headway.store.accounts import warehouse_sql as sql
+from headway.store.accounts.tombstones import without_erased
 from headway.store.accounts.unreadable_rows import write_rows
 from headway.store.pool import Pool, guarded
 
@@ -84,8 +85,11 @@ def write(
         "platform": account.platform,
         "now": now,
     }
-    if connection.execute(sql.IS_OURS, owner).fetchone() is None:
+    ours = connection.execute(sql.IS_OURS, owner).fetchone()
+    if ours is None:
         raise InvariantError(f"account {account.id} is not {account.user_id}'s {account.platform}")
+    records = without_erased(connection, account.platform, ours[0], page.records)
+    page = replace(page, records=records)
     refused = _write_records(connection, owner, page.records, now, sets_aside=sets_aside)
     records = replace(page.records, unreadable=(*page.records.unreadable, *refused))
     _join_payments(connection, owner, records)

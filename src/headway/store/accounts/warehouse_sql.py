@@ -115,9 +115,10 @@ WITH new AS (SELECT * FROM {_new({"order_id": "text", **columns})}), gone AS (
 SELECT order_id FROM gone UNION SELECT order_id FROM written"""
 
 
+# An erasure locks the row: either this page sees its hashes, or it sees the rows of this page.
 IS_OURS = """
-SELECT FROM connected_accounts
-WHERE id = %(account_id)s AND user_id = %(user_id)s AND platform = %(platform)s
+SELECT shop FROM connected_accounts
+WHERE id = %(account_id)s AND user_id = %(user_id)s AND platform = %(platform)s FOR KEY SHARE
 """
 # How many more of this month's orders there are now. An order may be placed again: both count.
 ORDERS = f"""
@@ -196,7 +197,7 @@ WHERE row.account_id = %(account_id)s AND row.kind = new.kind
 """
 GONE_ORDERS = """
 UPDATE orders SET status = 'gone', is_open = false, checked_at = %(now)s, updated_at = %(now)s
-WHERE account_id = %(account_id)s AND external_id = ANY(%(ids)s) AND is_open
+WHERE account_id = %(account_id)s AND external_id = ANY(%(ids)s) AND status <> 'gone'
 """
 GONE_LISTINGS = """
 UPDATE listings SET state = 'removed', updated_at = %(now)s
@@ -204,8 +205,9 @@ WHERE account_id = %(account_id)s AND external_id = ANY(%(ids)s) AND state <> 'r
 """
 # Merged into another customer, or deleted: whose name and mail it was must not stay.
 GONE_CUSTOMERS = """
-UPDATE customers SET name = '', email = '', updated_at = %(now)s
-WHERE account_id = %(account_id)s AND external_id = ANY(%(ids)s) AND (name <> '' OR email <> '')
+UPDATE customers SET name = '', email = '', country = '', updated_at = %(now)s
+WHERE account_id = %(account_id)s AND external_id = ANY(%(ids)s)
+  AND (name <> '' OR email <> '' OR country <> '')
 """
 REMOVED = """
 UPDATE listings SET state = 'removed', updated_at = %(now)s

@@ -11,15 +11,21 @@ from typing import Any
 
 from psycopg import Connection
 
-from headway.core.accounts.jobs import Account, JobStatus, JobType
+from headway.core.accounts.erasure import ErasureSubject
+from headway.core.accounts.jobs import Account, DataKind, JobStatus, JobType
+from headway.core.accounts.privacy import ANSWER_WITHIN
 from headway.core.accounts.webhooks import Webhook, WebhookEffect
 from headway.store.accounts.connections import disconnect
+from headway.store.accounts.customer_erasure import customer_subject
+from headway.store.accounts.erasure_requests import enter, whole_subject
 from headway.store.accounts.job_rows import lock_seller
+from headway.store.accounts.tombstones import CUSTOMER, erased_among
 from headway.store.pool import Pool, guarded
 
 # Deliveries without a job: about the account itself, and about privacy.
 NO_JOB = {WebhookEffect.DISCONNECT: "account", WebhookEffect.UNINSTALL: "account"}
 PRIVACY = "privacy"
+PRIVATE = {WebhookEffect.RECORD, WebhookEffect.REDACT_CUSTOMER, WebhookEffect.REDACT_SHOP}
 
 FIND = """
 SELECT id::text, user_id, shop FROM connected_accounts
@@ -83,18 +89,17 @@ UPDATE connected_accounts SET uninstalled_at = %(now)s, drift_check_at = %(now)s
   updated_at = %(now)s
 WHERE id = %(account_id)s AND status = 'connected'
 """
-# Names and addresses only; the orders are the seller's to keep.
-REDACT = """
-UPDATE customers SET name = '', email = '', updated_at = %(now)s
-WHERE account_id = %(account_id)s AND (%(external_id)s::text IS NULL
-  OR external_id = %(external_id)s) AND (name <> '' OR email <> '')
+# A person answers it; see store/accounts/privacy_requests.py.
+REQUEST = """
+INSERT INTO privacy_requests
+  (account_id, user_id, platform, customer_id, order_ids, requested_at, due_at)
+VALUES (%(account_id)s, %(user_id)s, %(platform)s, %(external_id)s, %(order_ids)s, %(now)s,
+  %(due_at)s) RETURNING id::text
 """
-# Stored as received, so with the names in them.
-REDACT_RAW = """
-DELETE FROM unreadable_records
-WHERE account_id = %(account_id)s AND (%(external_id)s::text IS NULL
-  OR (kind = 'customers' AND external_id = %(external_id)s)
-  OR (kind = 'orders' AND external_id = ANY(%(order_ids)s)))
+REQUESTED = """
+INSERT INTO sync_audit_log (user_id, sync_timestamp, event_type, new_value, created_at)
+VALUES (%(user_id)s, %(now)s, 'data_request_received', jsonb_build_object(
+  'request', %(id)s::text, 'platform', %(platform)s::text, 'due', %(due_at)s::timestamptz), %(now)s)
 """
 FORGET = """
 DELETE FROM webhook_deliveries WHERE received_at < %s AND handled_at IS NOT NULL
@@ -125,8 +130,7 @@ class Webhooks:
             "kind": hook.kind or NO_JOB.get(hook.effect, PRIVACY),
             "external_id": hook.external_id,
             "order_ids": list(hook.order_ids),
-            # A person must answer a request for data.
-            "is_wanted": hook.effect in {WebhookEffect.WAKE, WebhookEffect.RECORD},
+            "is_wanted": hook.effect is WebhookEffect.WAKE,
             "now": now,
         }
         with guarded(), self._pool.connection() as connection, connection.transaction():
@@ -135,12 +139,18 @@ class Webhooks:
                 return DeliveryResult.UNKNOWN_SHOP
             account = Account(id=row[0], user_id=row[1], platform=hook.platform, shop=row[2])
             values["account_id"] = account.id
-            if hook.effect in NO_JOB:
+            values["user_id"] = account.user_id
+            if hook.effect in NO_JOB or hook.effect in PRIVATE:
                 # Before the delivery's row locks the account's: the same order as in a connect.
                 lock_seller(connection, account.user_id)
-            if not connection.execute(TAKE, values).rowcount:
+            is_erased = _is_erased(connection, hook)
+            # Whom a request about privacy names is stored for as long as it takes, and not here.
+            is_named = not is_erased and hook.effect not in PRIVATE
+            delivery = values if is_named else {**values, "external_id": None, "is_wanted": False}
+            if not connection.execute(TAKE, delivery).rowcount:
                 return DeliveryResult.REPEATED
-            _act(connection, hook, account, values)
+            if not is_erased:
+                _act(connection, hook, account, values)
         return DeliveryResult.TAKEN
 
     def forget(self, before: datetime) -> int:
@@ -158,6 +168,34 @@ def _act(
         disconnect(connection, account, hook.reason, is_leaving=True, now=values["now"])
     elif hook.effect is WebhookEffect.UNINSTALL:
         connection.execute(UNINSTALL, values)
-    elif hook.effect in {WebhookEffect.REDACT_CUSTOMER, WebhookEffect.REDACT_SHOP}:
-        connection.execute(REDACT, values)
-        connection.execute(REDACT_RAW, values)
+    elif hook.effect is WebhookEffect.RECORD:
+        due = {**values, "due_at": values["now"] + ANSWER_WITHIN}
+        row = connection.execute(REQUEST, due).fetchone()
+        assert row is not None, "an insert returns its row"
+        connection.execute(REQUESTED, {**due, "id": row[0]})
+    elif hook.effect in PRIVATE:
+        enter(connection, _subject(connection, hook, account), cause=hook.topic, now=values["now"])
+
+
+def _is_erased(connection: Connection, hook: Webhook) -> bool:
+    """Return True if a delivery names a customer who was erased: nothing is stored of it."""
+    is_customer = hook.kind is DataKind.CUSTOMERS or hook.effect is WebhookEffect.RECORD
+    if not is_customer or hook.external_id is None:
+        return False
+    named = {(CUSTOMER, hook.external_id)}
+    return bool(erased_among(connection, hook.platform, hook.shop, named))
+
+
+def _subject(connection: Connection, hook: Webhook, account: Account) -> ErasureSubject:
+    """Return whom a delivery asks to erase."""
+    whole = whole_subject(connection, account.user_id, account.id)
+    if hook.effect is WebhookEffect.REDACT_SHOP:
+        return whole
+    assert hook.external_id is not None, "the parser asks for it"
+    return customer_subject(
+        connection,
+        account.user_id,
+        whole.accounts,
+        customer_ids=[hook.external_id],
+        order_ids=hook.order_ids,
+    )

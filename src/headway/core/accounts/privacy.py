@@ -1,0 +1,6 @@
+"""Requests of customers about their data: by when they are answered, and when that is urgent."""
+
+from datetime import timedelta
+
+# Shopify's terms, and most laws, give a month.
+ANSWER_WITHIN = timedelta(days=30)
