@@ -101,14 +101,6 @@ PANELS = {
             "headway.cli.shop_groups",
             "Show the shops of one owner with totals, or add a seller to them.",
         ),
-        "erase": (
-            "headway.cli.erasures",
-            "Erase a seller, an account or a customer for good, and prove it.",
-        ),
-        "privacy": (
-            "headway.cli.privacy",
-            "List customers' requests for their data, and answer them.",
-        ),
         "terms": (
             "headway.cli.terms",
             "Show or set a seller's price rule, guard and sales channels.",
@@ -123,6 +115,16 @@ PANELS = {
         ),
         "sellers": ("headway.cli.sellers", "Create, list or show sellers."),
         "tier": ("headway.cli.tiers", "Show or set a seller's tier."),
+    },
+    "Privacy": {
+        "erase": (
+            "headway.cli.erasures",
+            "Erase a seller, an account or a customer for good, and prove it.",
+        ),
+        "privacy": (
+            "headway.cli.privacy",
+            "List customers' requests for their data, and answer them.",
+        ),
     },
     "Suppliers and platforms": {
         "supplier": (
