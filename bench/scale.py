@@ -17,7 +17,7 @@ from bench.queues import DBOS_AT_ONCE, DBOS_POLL_S
 from bench.services import CLOCK, postgres, scratch, valkey_version, version
 from bench.table import median, report_progress, show
 from bench.worker_queues import CONCURRENCY, OURS, QUEUES, Services, WorkerQueue
-from bench.workers import POLL_S, REST_S, Spent, Workers
+from bench.workers import POLL_S, REST_S, SupplierUsage, Workers
 from headway.clock import rng
 from headway.errors import HeadwayError
 from headway.runners.valkey import EmbeddedValkey
@@ -52,7 +52,7 @@ class Figures:
     postgres_ms: list[float] = field(default_factory=list)
     broker_ms: list[float] = field(default_factory=list)
 
-    def add(self, per_s: float, before: Spent, after: Spent, calls: int) -> None:
+    def add(self, per_s: float, before: SupplierUsage, after: SupplierUsage, calls: int) -> None:
         """Note a round, of which the processor seconds before and after are known."""
         self.per_s.append(per_s)
         kinds = (self.workers_ms, self.postgres_ms, self.broker_ms)

@@ -17,7 +17,7 @@ OUTPUT_CHARS = 500
 # Settings of the shell must not reach the processes that are measured.
 SETTINGS = ("HEADWAY_", "SYNC_")
 
-Spent = tuple[float, float, float]
+SupplierUsage = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Workers:
         """Return the end of one process's output."""
         return self._log_file(number).read_text(encoding="utf-8")[-OUTPUT_CHARS:]
 
-    def spent(self, server: EmbeddedServer, valkey: EmbeddedValkey) -> Spent:
+    def spent(self, server: EmbeddedServer, valkey: EmbeddedValkey) -> SupplierUsage:
         """Return the processor seconds of the workers, of PostgreSQL, and of the broker so far."""
         with valkey.client() as client:
             info = client.info("cpu")

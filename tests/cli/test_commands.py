@@ -21,7 +21,7 @@ from headway.cli.status import WHY
 from headway.clock import ScaledClock, SystemClock
 from headway.config import Settings
 from headway.core.catalog.listings import SellerId, Sku
-from headway.core.timetable.next_call import Why
+from headway.core.timetable.next_call import NextCallReason
 from headway.core.timetable.policies import by_name
 from headway.store.catalog.listings import Listings
 from headway.store.migrate import MigrationKind, load
@@ -106,7 +106,7 @@ def test_status_shows_the_shops_and_held_changes(
 
 
 def test_status_has_words_for_every_reason_to_wait() -> None:
-    assert set(WHY) == set(Why)
+    assert set(WHY) == set(NextCallReason)
 
 
 def test_a_pipe_gets_plain_text(headway: Headway, database: str, pool: ConnectionPool) -> None:

@@ -11,12 +11,12 @@ from headway.cli.live_view import LiveView, draw
 from headway.core.catalog.change_outcomes import ChangeOutcome
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.limits.breaker import Breaker
-from headway.core.timetable.next_call import NextCall, Why
+from headway.core.timetable.next_call import NextCall, NextCallReason
 from headway.runners.worker_processes import WorkerProcesses
 from headway.store.catalog.change_list import ObservedChange
 from headway.store.catalog.listing_counts import ListingCounts
-from headway.store.catalog.shop_status import ShopStatus, StorefrontStatus, Written
-from headway.store.status import Overview, PermitStatus, RecentCall, Spent
+from headway.store.catalog.shop_status import ShopStatus, StorefrontStatus, WriteStatistics
+from headway.store.status import Overview, PermitStatus, RecentCall, SupplierUsage
 from headway.web.live import Feed, Scene, Snapshot
 from headway_lab.virtual_clock import VirtualClock
 
@@ -25,7 +25,7 @@ HELD = "the price is missing from the reply, so the last one stays until a perso
 
 
 WRITTEN = {"fate": ChangeOutcome.WRITTEN, "written_at": NOW + timedelta(seconds=2.9)}
-NOTHING = Written(count=0, p50_s=None, p95_s=None, is_partial=False)
+NOTHING = WriteStatistics(count=0, p50_s=None, p95_s=None, is_partial=False)
 
 
 def change(sku: str, kind: str = "changed", note: str = "", **facts: object) -> ObservedChange:
@@ -69,8 +69,10 @@ def shop(**changed: object) -> ShopStatus:
 def overview(**changed: object) -> Overview:
     values: dict[str, object] = {
         "now": NOW,
-        "next_call": NextCall(leaves_at=NOW, why=Why.NOW, seats=(), seats_max=10),
-        "spent": Spent(minute_count=0, minute_limit=2, day_count=0, day_limit=2880, fill=None),
+        "next_call": NextCall(leaves_at=NOW, why=NextCallReason.NOW, seats=(), seats_max=10),
+        "spent": SupplierUsage(
+            minute_count=0, minute_limit=2, day_count=0, day_limit=2880, fill=None
+        ),
         "counts": ListingCounts(
             total=4, fresh=4, stale=0, unread=0, parked=0, failing=0, overdue=0, in_call=0,
             is_estimate=False,
@@ -122,7 +124,9 @@ def test_a_long_result_does_not_cut_the_time_of_its_call() -> None:
 def test_a_wait_shows_its_reason() -> None:
     later = NOW + timedelta(minutes=1)
     overview_shown = overview(
-        next_call=NextCall(leaves_at=later, why=Why.RATE_LIMITED, seats=(), seats_max=10),
+        next_call=NextCall(
+            leaves_at=later, why=NextCallReason.RATE_LIMITED, seats=(), seats_max=10
+        ),
         gate=PermitStatus(free_at=later, paused_until=later, pause_reason="history unknown"),
     )
     assert "Calls must wait until then: history unknown" in render(overview_shown)
@@ -133,7 +137,7 @@ def test_the_line_of_the_shops_shows_speed_and_problems() -> None:
         shops=(shop(is_connected=False, trouble="no grant"), shop(failing=2)),
         shops_count=2,
         held_count=3,
-        written=Written(count=1234, p50_s=1.2, p95_s=4.8, is_partial=False),
+        written=WriteStatistics(count=1234, p50_s=1.2, p95_s=4.8, is_partial=False),
     )
     line = next(
         line for line in render(overview(storefront=front)).splitlines() if line.startswith("Shops")

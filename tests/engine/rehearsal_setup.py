@@ -30,7 +30,7 @@ VALUES (%(user_id)s, %(sku)s, %(sku)s, gen_random_uuid(), 'normalized', %(sku)s,
 """
 # What a new product has besides what the report lists: it comes with being created.
 BIRTH_FACTS = {"sku", "tracked", "variant"}
-Written = tuple[str, str, str | None, str | None, str | None]
+WriteStatistics = tuple[str, str, str | None, str | None, str | None]
 IMPORT = """
 INSERT INTO product (user_id, sku, shop_sku, shopify_product_id, shopify_variant_id,
   shopify_inventory_item_id)
@@ -91,7 +91,7 @@ def open_merchant_shop(shops: Shops, count: int, seed: int) -> None:
         take_over(shops, sku, desired, ids=ids if number % 2 else None)
 
 
-def written(simulator: ShopifySimulator, domain: str) -> Iterator[Written]:
+def written(simulator: ShopifySimulator, domain: str) -> Iterator[WriteStatistics]:
     """Yield what the shop's own log holds: SKU, field, place, old and new value."""
     shop = simulator.shop(domain)
     effects = [effect for effect in simulator.effects if effect.shop == domain]
@@ -131,7 +131,7 @@ def carried(shop: SimulatedShop, variant: ShopVariant) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def foretold(found: RehearsalReport) -> Iterator[Written]:
+def foretold(found: RehearsalReport) -> Iterator[WriteStatistics]:
     """Yield what a report says will be written, in the same form."""
     for row in found.items:
         for write in row.writes:

@@ -9,7 +9,7 @@ import pytest
 from headway.app.supplier_queue import supplier_queue
 from headway.core.catalog.listings import Wait
 from headway.core.timetable.market import initial_price
-from headway.core.timetable.next_call import Why, next_call
+from headway.core.timetable.next_call import NextCallReason, next_call
 from headway_lab.simulators.faults import FaultPlan, Interval
 
 HOUR = timedelta(hours=1)
@@ -53,10 +53,10 @@ def test_a_small_catalog_leaves_most_calls_to_others(make_rig: Any) -> None:
     rig.drive(fetch, lambda: rig.clock.monotonic() > began + 3 * 3600)
     assert 20 <= rig.price_calls() - calls <= 45, "of 360 that the limit allows"
 
-    def next_reason() -> Why:
+    def next_reason() -> NextCallReason:
         return next_call(supplier_queue(rig.app, rig.clock.now()), rig.clock.now()).why
 
-    rig.drive(fetch, lambda: next_reason() is Why.WORTH)
+    rig.drive(fetch, lambda: next_reason() is NextCallReason.WORTH)
     oldest = rig.one("SELECT min(last_successful_sync) FROM product_sync_schedule")
     assert rig.clock.now() - oldest < timedelta(minutes=25)
 

@@ -8,7 +8,7 @@ from psycopg_pool import ConnectionPool
 from headway.core.catalog.listings import LimitKey, Priority
 from headway.core.limits.breaker import Breaker
 from headway.core.limits.transitions import Bucket, Permit, Resource, Window
-from headway.core.timetable.next_call import SupplierQueue, Why
+from headway.core.timetable.next_call import NextCallReason, SupplierQueue
 from headway.core.timetable.seats import FRONT_PER_SEAT, SeatRule
 from headway.store.accounts.status import AccountsStatus
 from headway.store.limits.breakers import Breakers
@@ -90,7 +90,7 @@ def look(pool: ConnectionPool, now: datetime, gate: PermitStatus | None = None) 
 
 def test_with_nothing_listed_no_call_leaves(pool: ConnectionPool, clock: VirtualClock) -> None:
     status = look(pool, clock.now())
-    assert (status.next_call.leaves_at, status.next_call.why) == (None, Why.NOTHING)
+    assert (status.next_call.leaves_at, status.next_call.why) == (None, NextCallReason.NOTHING)
     assert status.counts.fresh_share is None
     assert status.spent.fill is None
 
@@ -102,7 +102,7 @@ def test_a_call_leaves_when_its_last_seat_comes_due(
     for minutes in (-5, 2, 7, 30):
         add(pool, f"P{minutes}", now + minutes * MINUTE)
     coming = look(pool, now).next_call
-    assert (coming.leaves_at, coming.why) == (now + 7 * MINUTE, Why.SEATS)
+    assert (coming.leaves_at, coming.why) == (now + 7 * MINUTE, NextCallReason.SEATS)
     assert [seat.sku for seat in coming.seats] == ["P-5", "P2", "P7"]
     assert {seat.priority for seat in coming.seats} == {Priority.SCHEDULED}
 
@@ -114,7 +114,7 @@ def test_spare_seats_are_borrowed_when_the_slack_is_used_up(
     for minutes in (-5, 60, 70):
         add(pool, f"P{minutes}", now + minutes * MINUTE)
     coming = look(pool, now).next_call
-    assert (coming.leaves_at, coming.why) == (now + 15 * MINUTE, Why.SLACK)
+    assert (coming.leaves_at, coming.why) == (now + 15 * MINUTE, NextCallReason.SLACK)
     assert [seat.priority for seat in coming.seats] == [
         Priority.SCHEDULED,
         Priority.AHEAD,
@@ -127,10 +127,10 @@ def test_an_urgent_listing_waits_only_for_the_permit(
 ) -> None:
     now = clock.now()
     add(pool, "URGENT", now + HOUR, priority="manual")
-    assert look(pool, now).next_call.why is Why.NOW
+    assert look(pool, now).next_call.why is NextCallReason.NOW
     later = PermitStatus(free_at=now + 10 * MINUTE)
     coming = look(pool, now, later).next_call
-    assert (coming.leaves_at, coming.why) == (now + 10 * MINUTE, Why.PERMIT)
+    assert (coming.leaves_at, coming.why) == (now + 10 * MINUTE, NextCallReason.PERMIT)
 
 
 def test_a_pause_and_a_breaker_are_reasons_while_they_last(
@@ -141,12 +141,12 @@ def test_a_pause_and_a_breaker_are_reasons_while_they_last(
     paused = PermitStatus(
         free_at=now + MINUTE, paused_until=now + MINUTE, pause_reason="rate limited"
     )
-    assert look(pool, now, paused).next_call.why is Why.RATE_LIMITED
+    assert look(pool, now, paused).next_call.why is NextCallReason.RATE_LIMITED
     Breakers(pool).save(
         LIMIT_KEY, Breaker(failures=3, trips=1, open_until=now + HOUR, reason="503")
     )
     coming = look(pool, now, paused).next_call
-    assert (coming.leaves_at, coming.why) == (now + HOUR, Why.BREAKER)
+    assert (coming.leaves_at, coming.why) == (now + HOUR, NextCallReason.BREAKER)
 
 
 def test_the_permit_that_the_waiting_call_was_promised_is_the_one_shown(

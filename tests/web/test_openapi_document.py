@@ -1,5 +1,6 @@
 """The OpenAPI document is complete: a generated client finds every name described."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -21,8 +22,8 @@ every_schema = pytest.mark.parametrize("name", SCHEMAS)
 SCHEMA_NAME = re.compile(r"([A-Z][a-z0-9]*)+")
 OPERATION_ID = re.compile(
     r"(accept|add|approve|assign|backfill|begin|cancel|check|confirm|connect|create|disconnect|dismiss"
-    r"|end|explain|export|get|import|list|move|pause|probe|publish|read|receive|record|reject|remove"
-    r"|repeat|resume|revive|revoke|roll|run|send|set|settle|start|take|adopt|undo|stop|delete|update)"
+    r"|end|explain|export|get|import|list|move|pause|plan|probe|publish|read|receive|record|reject|remove|replay"
+    r"|repeat|resume|revive|revoke|roll|run|send|set|settle|start|take|adopt|undo|stop|delete|update|test)"
     r"_[a-z]+(_[a-z]+)*"
 )
 
@@ -126,3 +127,25 @@ def _choices(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from _choices(choice)
         else:
             yield choice
+
+
+def schemas_in(reply: object) -> set[str]:
+    """Return the schemas that a reply is made of, by name."""
+    found: set[str] = set()
+    waiting = [reply]
+    while waiting:
+        names = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(waiting.pop()))) - found
+        found |= names
+        waiting += [SCHEMAS[name] for name in names]
+    return found
+
+
+def test_every_answer_with_a_price_names_its_currency() -> None:
+    priced = []
+    for name, operation in OPERATIONS.items():
+        replies = schemas_in(operation["responses"].get("200", {}))
+        fields = {field for reply in replies for field in SCHEMAS[reply].get("properties", {})}
+        if any(re.search(r"price_|_price|prices_sum", field) for field in fields - {"price_basis"}):
+            priced.append(name)
+            assert any("currency" in field for field in fields), name
+    assert "GET /api/sync/products" in priced

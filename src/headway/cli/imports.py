@@ -22,7 +22,7 @@ from headway.core.catalog.intake import COLUMNS, NOTES, seller_of
 from headway.errors import InvalidError
 
 if TYPE_CHECKING:
-    from headway.core.catalog.intake import Imported, RefusedRow
+    from headway.core.catalog.intake import ImportResult, RefusedRow
     from headway.operations import imports
 
 IMPORT_EXAMPLES = """Examples:
@@ -142,7 +142,7 @@ def _opened(file: Path) -> BinaryIO:
 
 def _imported(
     target: Target, file: Path, raw: BinaryIO, body: imports.UploadedImportBody
-) -> Imported:
+) -> ImportResult:
     from headway.operations import imports
 
     if target.session is not None:
@@ -161,7 +161,9 @@ def _imported(
         return _sent(target.client, file, copy, body)
 
 
-def _sent(client: Client, file: Path, raw: BinaryIO, body: imports.UploadedImportBody) -> Imported:
+def _sent(
+    client: Client, file: Path, raw: BinaryIO, body: imports.UploadedImportBody
+) -> ImportResult:
     """Send a file in chunks and import it; an upload that broke off goes on where it ended."""
     from headway.operations import imports
 
@@ -204,7 +206,7 @@ def _write_rejected(file: Path, refused: Sequence[RefusedRow]) -> Path | None:
     return path
 
 
-def _summary(imported: Imported) -> dict[str, object]:
+def _summary(imported: ImportResult) -> dict[str, object]:
     return {
         "added": imported.added,
         "updated": imported.updated,
@@ -214,7 +216,7 @@ def _summary(imported: Imported) -> dict[str, object]:
     }
 
 
-def _print(imported: Imported, rejected: Path | None, *, is_rehearsal: bool) -> None:
+def _print(imported: ImportResult, rejected: Path | None, *, is_rehearsal: bool) -> None:
     refused = imported.refused
     if refused:
         # A refused row may hold anything, even terminal control characters.

@@ -13,7 +13,7 @@ from headway.cli.console import CommandConsole
 from headway.clock import Clock
 from headway.core.catalog.change_outcomes import ChangeOutcome
 from headway.core.reasons import format_duration
-from headway.core.timetable.next_call import NextCall, Why
+from headway.core.timetable.next_call import NextCall, NextCallReason
 from headway.runners.worker_processes import WorkerProcesses
 from headway.store.accounts.status import AccountsStatus
 from headway.store.catalog.change_list import ObservedChange
@@ -166,7 +166,7 @@ def _departure(overview: Overview, watch: LiveView) -> Text:
     if leaves_at:
         text.append(f"  at {clock_time(leaves_at)}")
     text.append(f"\n{sentence(overview.next_call.reason)}", style=QUIET)
-    if overview.next_call.why is Why.RATE_LIMITED and overview.gate.pause_reason:
+    if overview.next_call.why is NextCallReason.RATE_LIMITED and overview.gate.pause_reason:
         text.append(f": {overview.gate.pause_reason}", style=QUIET)
     if overview.breaker.is_open:
         text.append(f" ({overview.breaker.reason})", style=BAD)

@@ -14,7 +14,7 @@ from headway.cli.target import Server, Target, open_client, open_target, seller_
 from headway.core.catalog.listings import MAIN, Sku, SupplierName
 from headway.core.limits import forecast
 from headway.core.reasons import describe_pause, format_duration, format_time
-from headway.core.timetable.next_call import Why
+from headway.core.timetable.next_call import NextCallReason
 from headway.web.formatting import (
     ago,
     bounded,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from headway.store.catalog.change_list import ObservedChange
     from headway.store.catalog.listing_counts import ListingCounts
     from headway.store.catalog.shop_status import ShopStatus
-    from headway.store.status import Overview, Spent
+    from headway.store.status import Overview, SupplierUsage
 
 STATUS_EXAMPLES = """Examples:
 
@@ -54,16 +54,16 @@ headway explain "AN 960/10L" --seller acme
 headway explain acme/etsy/orders
 """
 WHY = {
-    Why.NOTHING: "no parts are listed",
-    Why.BREAKER: "the supplier is not responding",
-    Why.RATE_LIMITED: "calls must wait",
-    Why.PAUSED: "paused",
-    Why.PACE: "calls are spaced to stay within HEADWAY_BUDGET_SHARE",
-    Why.PERMIT: "waiting for the rate limit",
-    Why.SEATS: "enough parts are due by then to fill the call",
-    Why.SLACK: "the part that is due longest must not wait any longer",
-    Why.NOW: "nothing holds it back",
-    Why.WORTH: "no part is worth a call before then",
+    NextCallReason.NOTHING: "no parts are listed",
+    NextCallReason.BREAKER: "the supplier is not responding",
+    NextCallReason.RATE_LIMITED: "calls must wait",
+    NextCallReason.PAUSED: "paused",
+    NextCallReason.PACE: "calls are spaced to stay within HEADWAY_BUDGET_SHARE",
+    NextCallReason.PERMIT: "waiting for the rate limit",
+    NextCallReason.SEATS: "enough parts are due by then to fill the call",
+    NextCallReason.SLACK: "the part that is due longest must not wait any longer",
+    NextCallReason.NOW: "nothing holds it back",
+    NextCallReason.WORTH: "no part is worth a call before then",
 }
 
 
@@ -214,7 +214,7 @@ def _print_alerts(standing: Sequence[Alert]) -> None:
         table(("severity", "what is wrong"), rows, title="Alerts")
 
 
-def _budget(spent: Spent) -> str:
+def _budget(spent: SupplierUsage) -> str:
     return (
         f"{spent.minute_count} of {spent.minute_limit} calls in the last 60 s,"
         f" {spent.day_count:,} of {spent.day_limit:,} in 24 h; fill {percent(spent.fill)}"
@@ -239,7 +239,7 @@ def _speed(room: Target) -> str:
 def _next_call(overview: Overview) -> str:
     coming = overview.next_call
     why = coming.pause_reason or WHY[coming.why]
-    if coming.why is Why.RATE_LIMITED and overview.gate.pause_reason:
+    if coming.why is NextCallReason.RATE_LIMITED and overview.gate.pause_reason:
         why = f"{why}: {overview.gate.pause_reason}"
     if coming.leaves_at is None:
         return f"none; {why}"

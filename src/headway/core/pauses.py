@@ -81,7 +81,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resumed:
+class ResumeResult:
     """Result of resuming."""
 
     kind: PauseKind

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from headway.core.catalog.listings import Evidence, Listing, Priority, SellerId, Sku
-from headway.core.pauses import Pause, Resumed, longest
+from headway.core.pauses import Pause, ResumeResult, longest
 
 SECONDS_MATTER = timedelta(minutes=10)
 
@@ -166,7 +166,7 @@ def format_duration(span: timedelta) -> str:
     return f"{hours // 24} days"
 
 
-def describe_resumed(resumed: Resumed, others: Iterable[Pause], now: datetime) -> str:
+def describe_resumed(resumed: ResumeResult, others: Iterable[Pause], now: datetime) -> str:
     """Return the result of resuming, and what another pause still covers."""
     message = "resumed" if resumed.is_done else "was not paused"
     other = longest(pause for pause in others if resumed.is_covered_by(pause))

@@ -15,7 +15,7 @@ from headway.core.reasons import (
     describe_pause,
     format_time,
 )
-from headway.core.timetable.next_call import SupplierQueue, Why, next_call
+from headway.core.timetable.next_call import NextCallReason, SupplierQueue, next_call
 from headway.core.timetable.seats import URGENT, is_suspect, suspects_max
 from headway.engine.rules import TICK_EVERY
 
@@ -276,7 +276,7 @@ def _seat_rule(position: ListingPosition, queue: SupplierQueue, now: datetime) -
     """Return in which call this listing is, and what that call waits for."""
     call = next_call(queue, now)
     leaves_at = call.leaves_at or now
-    if call.why in {Why.SEATS, Why.SLACK}:
+    if call.why in {NextCallReason.SEATS, NextCallReason.SLACK}:
         due = {candidate.sku for candidate in queue.front if candidate.next_sync_at <= now}
         return Explanation(
             state=ListingState.COMPANY,

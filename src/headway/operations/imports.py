@@ -12,7 +12,7 @@ from pydantic import Base64Bytes, Field, model_validator
 from headway.app import App
 from headway.core.access import Need
 from headway.core.accounts.jobs import Tier
-from headway.core.catalog.intake import COLUMNS, Imported, read_rows
+from headway.core.catalog.intake import COLUMNS, ImportResult, read_rows
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConflictError, RequestError
 from headway.operations.callers import OperatorCaller
@@ -143,7 +143,7 @@ class ImportPartsBody(ImportBody):
 
 
 @operation("POST", ALL, need=Need.OPERATE, tag=TAG, name="import_parts")
-def import_parts(caller: OperatorCaller, body: ImportPartsBody) -> Imported:
+def import_parts(caller: OperatorCaller, body: ImportPartsBody) -> ImportResult:
     """Import parts in one request and one transaction; rows that cannot be used are refused.
 
     A refused row is named by its line in `csv`, or by its place in `rows`, from 1. What is larger
@@ -178,7 +178,7 @@ def send_chunk(
 @operation("POST", PATH, need=Need.OPERATE, tag=TAG, errors=(409,), name="import_file")
 def import_uploaded(
     caller: OperatorCaller, upload: UploadPath, body: UploadedImportBody
-) -> Imported:
+) -> ImportResult:
     """Import a file that was sent, in one transaction; rows that cannot be used are refused."""
     chunks = ImportChunks(caller.app.pool)
     try:
@@ -203,7 +203,7 @@ def import_lines(
     seller: SellerId | None,
     is_dry_run: bool,
     header_lines: int = 0,
-) -> Imported:
+) -> ImportResult:
     """Import the lines of a file; raises InvalidError if it is unusable as a whole.
 
     Lines are counted after so many `header_lines`.

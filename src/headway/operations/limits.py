@@ -14,7 +14,7 @@ from headway.app import App
 from headway.app.providers import kind_of, shared_limits, supplier_key, supplier_limit
 from headway.core.access import Need
 from headway.core.catalog.listings import MAIN, LimitKey, SupplierName
-from headway.core.limits.status import Gauge
+from headway.core.limits.status import LimitGauge
 from headway.core.limits.transitions import Resource
 from headway.errors import NotFoundError
 from headway.operations.callers import OperatorCaller
@@ -48,7 +48,7 @@ class LimitView:
 
     name: str
     """The limit key. Example: `boeing:7f0c1b9e`"""
-    gauges: tuple[Gauge, ...]
+    gauges: tuple[LimitGauge, ...]
     """What is used of each rule."""
     in_flight: int
     """Calls under way."""

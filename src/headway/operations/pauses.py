@@ -6,7 +6,7 @@ from datetime import datetime
 
 from headway.core.access import Need
 from headway.core.catalog.listings import MAIN, SellerId, Sku
-from headway.core.pauses import Pause, PauseKind, Resumed
+from headway.core.pauses import Pause, PauseKind, ResumeResult
 from headway.errors import ForbiddenError, InvalidError
 from headway.operations.callers import Caller
 from headway.operations.inputs import (
@@ -40,7 +40,7 @@ class PauseList:
 class ResumedList:
     """An answer for each pause that was to end."""
 
-    resumed: tuple[Resumed, ...]
+    resumed: tuple[ResumeResult, ...]
     """The answer for each pause."""
     done: int
     """Pauses that ended."""

@@ -52,7 +52,7 @@ class ProbedPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probed:
+class ProbeResult:
     """The parts of one call, in the order in which they were asked for."""
 
     supplier: str
@@ -69,13 +69,13 @@ class ProbeBody(RequestBody):
 
 
 @operation("POST", "/api/suppliers/{name}/probe", need=Need.OPERATE, tag=TAG, errors=(404,))
-def probe_supplier(caller: OperatorCaller, name: SupplierPath, body: ProbeBody) -> Probed:
+def probe_supplier(caller: OperatorCaller, name: SupplierPath, body: ProbeBody) -> ProbeResult:
     """Ask for a few parts in one call, through the limiter; no listing changes."""
     app = caller.app.for_supplier(name)
     skus = list(dict.fromkeys(body.skus))
     reply = ask_supplier(app, skus, purpose="probe")
     terms = seller_defaults(app.settings).terms
-    return Probed(supplier=name, items=tuple(_part(sku, reply, terms) for sku in skus))
+    return ProbeResult(supplier=name, items=tuple(_part(sku, reply, terms) for sku in skus))
 
 
 def ask_supplier(

@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 from pydantic_core import to_jsonable_python
 
 from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName
-from headway.core.pauses import Pause, PauseKind, Resumed
+from headway.core.pauses import Pause, PauseKind, ResumeResult
 from headway.core.reasons import describe_pause, describe_resumed
 from headway.errors import ConflictError, ForbiddenError, InvalidError
 from headway.store.pause_sql import IN_FORCE, is_listing_paused, is_seller_paused
@@ -164,7 +164,7 @@ class Pauses(Queries):
         supplier: SupplierName | None = None,
         reason: str = "",
         now: datetime,
-    ) -> Resumed:
+    ) -> ResumeResult:
         """Resume one target; see `resume_each`."""
         targets = [(seller, sku)]
         return self.resume_each(kind, targets, supplier=supplier, reason=reason, now=now)[0]
@@ -177,7 +177,7 @@ class Pauses(Queries):
         supplier: SupplierName | None = None,
         reason: str = "",
         now: datetime,
-    ) -> list[Resumed]:
+    ) -> list[ResumeResult]:
         """Resume targets, all of them or none; the result says what another pause still covers.
 
         Raises ForbiddenError for a seller, if the pause is an operator's.
@@ -197,7 +197,7 @@ class Pauses(Queries):
             }
         self._reconcile(now, min(VERB_BATCHES_MAX, self._batches_max))
         results = [
-            Resumed(
+            ResumeResult(
                 kind=kind, seller=seller, sku=sku, supplier=supplier, is_done=is_done, message=""
             )
             for (seller, sku), is_done in ended.items()

@@ -68,7 +68,7 @@ class PermitStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class SupplierUsage:
     """Use of the supplier's limit."""
 
     minute_count: int
@@ -104,7 +104,7 @@ class RecentCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class FailingListing:
     """A listing that failed, and when it is tried again."""
 
     seller: SellerId
@@ -129,7 +129,7 @@ class Overview:
     now: datetime
     next_call: NextCall
     """The supplier's next call."""
-    spent: Spent
+    spent: SupplierUsage
     """Use of the supplier's limit."""
     counts: ListingCounts
     """Listings by state."""
@@ -149,7 +149,7 @@ class Overview:
     """The shops, held changes and failed writes."""
     calls: tuple[RecentCall, ...]
     """The latest calls to the supplier."""
-    trouble: tuple[Trouble, ...]
+    trouble: tuple[FailingListing, ...]
     """Listings that failed and are tried again, and parked ones."""
     calls_per_hour: tuple[int, ...]
     """Calls in each of the last 24 hours, the oldest first. Example: `[118, 120, 117]`"""
@@ -248,7 +248,7 @@ class _SharedStatus:
     queue: SupplierQueue
     accounts: AccountsStatus
     pauses: Sequence[Pause]
-    spent: Spent
+    spent: SupplierUsage
     calls: tuple[RecentCall, ...]
     calls_per_hour: tuple[int, ...]
 
@@ -280,7 +280,7 @@ def _read_shared(
 
 def _spent(
     connection: Connection, now: datetime, limit_key: LimitKey, minute_limit: int
-) -> tuple[Spent, tuple[int, ...]]:
+) -> tuple[SupplierUsage, tuple[int, ...]]:
     """Return the use of the limit, and the calls of each hour, oldest first."""
     values = {
         "limit_key": limit_key,
@@ -291,7 +291,7 @@ def _spent(
     rows = connection.execute(SPENT, values).fetchall()
     counts = {row[0]: row[1] for row in rows}
     minute_count, used, paid = (sum(row[column] for row in rows) for column in (2, 3, 4))
-    spent = Spent(
+    spent = SupplierUsage(
         minute_count=minute_count,
         minute_limit=minute_limit,
         day_count=sum(counts.values()),
@@ -306,7 +306,7 @@ def _calls(connection: Connection, now: datetime, limit_key: LimitKey) -> tuple[
     return tuple(read_as(connection, RecentCall, CALLS, values))
 
 
-def _trouble(connection: Connection, seller: SellerId | None) -> tuple[Trouble, ...]:
+def _trouble(connection: Connection, seller: SellerId | None) -> tuple[FailingListing, ...]:
     statement = TROUBLE.format(of_seller="" if seller is None else "AND user_id = %(seller)s")
     values = {"most": ROWS_SHOWN, "seller": seller}
-    return tuple(read_as(connection, Trouble, statement, values))
+    return tuple(read_as(connection, FailingListing, statement, values))

@@ -17,7 +17,7 @@ from headway.operations.callers import Caller
 from headway.store.accounts.job_list import JobView
 from headway.store.catalog.product_list import ProductView
 from headway.store.cursors import CHARS_MAX
-from headway.store.status import Trouble
+from headway.store.status import FailingListing
 
 # A section begins with a few rows of each list; later pages of a list have more rows.
 ROWS_FIRST = 10
@@ -110,8 +110,8 @@ def _listings(state: ProductState) -> Read:
     return read_listings
 
 
-def _trouble(product: ProductView) -> Trouble:
-    return Trouble(
+def _trouble(product: ProductView) -> FailingListing:
+    return FailingListing(
         seller=product.seller,
         sku=product.sku,
         failures=product.failures,

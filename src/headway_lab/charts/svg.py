@@ -39,14 +39,14 @@ TONES = {
 }
 SERIES_TONES = tuple(tone for tone in TONES if tone.startswith("series-"))
 
-Point = tuple[float, float]
+QuotaPoint = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnLine:
     """A line through points."""
 
-    points: tuple[Point, ...]
+    points: tuple[QuotaPoint, ...]
     tone: str
     width: float
     dash: float = 0.0
@@ -56,7 +56,7 @@ class DrawnLine:
 class DrawnArea:
     """A filled outline."""
 
-    points: tuple[Point, ...]
+    points: tuple[QuotaPoint, ...]
     tone: str
 
 
@@ -64,7 +64,7 @@ class DrawnArea:
 class DrawnText:
     """A text on its baseline; its position is the start, the middle or the end of it."""
 
-    at: Point
+    at: QuotaPoint
     text: str
     tone: str
     size: float
@@ -160,7 +160,7 @@ def _panel(panel: Panel, box: _Box) -> Iterator[Shape]:
     yield from _guides(panel.guides, box)
 
 
-def _steps(values: Sequence[float], box: _Box) -> tuple[Point, ...]:
+def _steps(values: Sequence[float], box: _Box) -> tuple[QuotaPoint, ...]:
     width = box.hours / len(values)
     return tuple(
         (box.x(at * width), box.y(value))
@@ -169,7 +169,7 @@ def _steps(values: Sequence[float], box: _Box) -> tuple[Point, ...]:
     )
 
 
-def _flow(values: Sequence[float], box: _Box) -> tuple[Point, ...]:
+def _flow(values: Sequence[float], box: _Box) -> tuple[QuotaPoint, ...]:
     """Return a line through the middle of each part, extended to both ends."""
     width = box.hours / len(values)
     middles = tuple(
@@ -263,7 +263,7 @@ def _shape(shape: Shape) -> str:
             )
 
 
-def _points(points: tuple[Point, ...]) -> str:
+def _points(points: tuple[QuotaPoint, ...]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 

@@ -9,7 +9,7 @@ import pytest
 from psycopg import Cursor
 from psycopg_pool import ConnectionPool
 
-from headway.core.catalog.intake import COLUMNS, Imported, ImportRow, RefusedRow, ShopSkuForm
+from headway.core.catalog.intake import COLUMNS, ImportResult, ImportRow, RefusedRow, ShopSkuForm
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.catalog.storefront import Gid
 from headway.core.timetable.policies.rolling import Rolling
@@ -50,17 +50,17 @@ def take_in(
     *rows: ImportRow | RefusedRow,
     form: ShopSkuForm = "same",
     is_rehearsal: bool = False,
-) -> Imported:
+) -> ImportResult:
     return products.take_in(
         rows, form=form, policy=Rolling(), now=clock.now(), is_rehearsal=is_rehearsal
     )
 
 
-def counts(imported: Imported) -> tuple[int, int, int, int]:
+def counts(imported: ImportResult) -> tuple[int, int, int, int]:
     return (imported.added, imported.updated, imported.unchanged, len(imported.refused))
 
 
-def reasons(imported: Imported) -> dict[int, str]:
+def reasons(imported: ImportResult) -> dict[int, str]:
     return {refusal.line: refusal.reason for refusal in imported.refused}
 
 
@@ -212,7 +212,7 @@ def test_an_import_and_a_settle_of_the_same_part_do_not_wait_for_each_other(
     take_in(products, clock, row(2, "A", shopify_variant_id=Gid("v1")))
     ask(pool, "INSERT INTO listing_state (user_id, sku, desired) VALUES ('acme', 'A', '{}')")
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-    done: list[Imported] = []
+    done: list[ImportResult] = []
     other = row(2, "A", shopify_variant_id=Gid("v2"), weight=4.0)
     importing = threading.Thread(target=lambda: done.append(take_in(products, clock, other)))
     with pool.connection() as settling, settling.transaction():

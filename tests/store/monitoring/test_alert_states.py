@@ -11,7 +11,7 @@ from headway.core.monitoring.alert_state import AlertChange, AlertPhase
 from headway.core.monitoring.alerts import Alert, Severity
 from headway.core.monitoring.messages import Message, QuietHours, alert_message
 from headway.store.monitoring.alert_states import AlertStates
-from headway.store.monitoring.notices import Notices, Topic
+from headway.store.monitoring.notices import Notices, NoticeTopic
 from headway.store.monitoring.outbox import Outbox
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
@@ -156,8 +156,8 @@ def test_what_fails_is_tried_ever_later_and_given_up_after_a_day(room: Room) -> 
 
 def test_notices_to_sellers_are_sent_the_same_way_once_and_marked_as_sent(room: Room) -> None:
     notices, acme = Notices(room.pool), SellerId("acme")
-    notices.add(Topic.JOB_DEAD, "old", user_id=acme, text="long ago", now=NOW - 2 * DAY)
-    notices.add(Topic.JOB_DEAD, "new", user_id=acme, text="orders of etsy 1 died", now=NOW)
+    notices.add(NoticeTopic.JOB_DEAD, "old", user_id=acme, text="long ago", now=NOW - 2 * DAY)
+    notices.add(NoticeTopic.JOB_DEAD, "new", user_id=acme, text="orders of etsy 1 died", now=NOW)
     with room.pool.connection() as connection:
         connection.execute(
             "INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at)"
@@ -175,9 +175,9 @@ def test_notices_to_sellers_are_sent_the_same_way_once_and_marked_as_sent(room: 
     room.outbox.settle(letter, "", now=NOW)
     topics = {(notice.topic, notice.delivered_at) for notice in notices.list(acme)}
     assert topics == {
-        (Topic.JOB_DEAD, NOW),
-        (Topic.JOB_DEAD, None),
-        (Topic.PRICE_HELD, None),
+        (NoticeTopic.JOB_DEAD, NOW),
+        (NoticeTopic.JOB_DEAD, None),
+        (NoticeTopic.PRICE_HELD, None),
     }
     assert set(room.titles) == {"acme: job dead", "acme: price held"}
 

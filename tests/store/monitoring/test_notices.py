@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from psycopg_pool import ConnectionPool
 
 from headway.core.catalog.listings import SellerId
-from headway.store.monitoring.notices import Notices, Topic, subject_of
+from headway.store.monitoring.notices import Notices, NoticeTopic, subject_of
 
 A, B = SellerId("a"), SellerId("b")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -15,18 +15,18 @@ LATER = NOW + timedelta(minutes=1)
 def test_a_notice_is_sent_once_and_again_when_it_happens_again(pool: ConnectionPool) -> None:
     notices = Notices(pool)
     first, second = subject_of("job", NOW), subject_of("job", LATER)
-    assert notices.add(Topic.JOB_DEAD, first, user_id=A, text="it died", now=NOW)
-    assert not notices.add(Topic.JOB_DEAD, first, user_id=A, text="it died", now=LATER)
-    assert notices.add(Topic.JOB_DEAD, second, user_id=A, text="again", now=LATER)
-    assert notices.add(Topic.DISCONNECTED, first, user_id=A, text="gone", now=NOW)
+    assert notices.add(NoticeTopic.JOB_DEAD, first, user_id=A, text="it died", now=NOW)
+    assert not notices.add(NoticeTopic.JOB_DEAD, first, user_id=A, text="it died", now=LATER)
+    assert notices.add(NoticeTopic.JOB_DEAD, second, user_id=A, text="again", now=LATER)
+    assert notices.add(NoticeTopic.DISCONNECTED, first, user_id=A, text="gone", now=NOW)
     stored = [(notice.topic, notice.text, notice.created_at) for notice in notices.list(A, limit=1)]
-    assert stored == [(Topic.JOB_DEAD, "again", LATER)]
+    assert stored == [(NoticeTopic.JOB_DEAD, "again", LATER)]
     assert {notice.text for notice in notices.list(A)} == {"again", "it died", "gone"}
 
 
 def test_a_seller_sees_no_notice_of_another(pool: ConnectionPool) -> None:
     notices = Notices(pool)
-    notices.add(Topic.TOKEN_EXPIRING, "x", user_id=A, text="renew it", now=NOW)
+    notices.add(NoticeTopic.TOKEN_EXPIRING, "x", user_id=A, text="renew it", now=NOW)
     assert notices.list(B) == []
     assert [notice.seller for notice in notices.list(A)] == [A]
 

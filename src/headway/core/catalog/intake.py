@@ -102,7 +102,7 @@ class RefusedRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class ImportResult:
     """Result of an import."""
 
     added: int

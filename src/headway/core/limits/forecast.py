@@ -30,7 +30,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class QuotaPoint:
     """How much of the quota will be in use at an instant."""
 
     at: datetime
@@ -47,7 +47,7 @@ class Forecast:
     if that does not come within the day. `unmet` is how many calls cannot be made.
     """
 
-    points: tuple[Point, ...]
+    points: tuple[QuotaPoint, ...]
     """Expected use, hour by hour."""
     spent_at: datetime | None
     """When the quota runs out; null if it does not."""
@@ -95,7 +95,7 @@ def forecast_quota(
     """
     leaving = sorted((max(use.leaves_at, now), use.amount) for use in uses if use.leaves_at > now)
     level = sum(amount for _, amount in leaving) + reserved
-    points = [Point(at=now, used=level)]
+    points = [QuotaPoint(at=now, used=level)]
     spent_at = now if limit - level < CALL else None
     room_at: datetime | None = None
     unmet = 0.0
@@ -116,7 +116,7 @@ def forecast_quota(
             level += taken
             if spent_at is None and limit - level < CALL:
                 spent_at = starts_at + _until(room - CALL, rate, ends_at - starts_at)
-        points.append(Point(at=end, used=level))
+        points.append(QuotaPoint(at=end, used=level))
     return Forecast(
         points=tuple(points),
         spent_at=spent_at,

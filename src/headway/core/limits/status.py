@@ -13,7 +13,7 @@ RECENT_CALLS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gauge:
+class LimitGauge:
     """One rule's meter: what is used and reserved of its limit."""
 
     rule: str
@@ -32,7 +32,7 @@ class LimitStatus:
 
     key: str
     at: datetime
-    gauges: tuple[Gauge, ...]
+    gauges: tuple[LimitGauge, ...]
     in_flight: int
     queue: Mapping[int, int] = field(default_factory=dict)
     next_free_at: datetime
@@ -65,7 +65,7 @@ def _promised_at(state: LimitState) -> datetime | None:
     return instant(min(permit.start_at_us for permit in state.waiting)) if state.waiting else None
 
 
-def _gauges(resource: Resource, state: LimitState, now_us: int) -> tuple[Gauge, ...]:
+def _gauges(resource: Resource, state: LimitState, now_us: int) -> tuple[LimitGauge, ...]:
     gauges = []
     flying = [call for call in state.calls if call.arrived_us is None]
     for window in resource.windows:
@@ -88,5 +88,5 @@ def _gauges(resource: Resource, state: LimitState, now_us: int) -> tuple[Gauge, 
     return tuple(gauges)
 
 
-def _gauge(rule: str, used: float, reserved: float, limit: float) -> Gauge:
-    return Gauge(rule=rule, used=float(used), reserved=float(reserved), limit=float(limit))
+def _gauge(rule: str, used: float, reserved: float, limit: float) -> LimitGauge:
+    return LimitGauge(rule=rule, used=float(used), reserved=float(reserved), limit=float(limit))

@@ -34,7 +34,7 @@ class PlannedHour:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadeHour:
+class PastHour:
     """A past hour: calls made, how many succeeded, and the seats they used."""
 
     at: datetime
@@ -58,7 +58,7 @@ class DayTimetable:
     now: datetime
     planned: tuple[PlannedHour, ...]
     """The coming hours."""
-    made: tuple[MadeHour, ...]
+    made: tuple[PastHour, ...]
     """The past hours."""
     windows: tuple[RetryWindow, ...]
     """Windows in which failed listings are tried again."""

@@ -16,7 +16,7 @@ from headway.core.reasons import describe_pause
 from headway.core.timetable.seats import URGENT, SeatRule, departure, fill_call
 
 
-class Why(StrEnum):
+class NextCallReason(StrEnum):
     """What the next call waits for."""
 
     NOTHING = "nothing"
@@ -32,16 +32,18 @@ class Why(StrEnum):
 
 
 REASONS = {
-    Why.NOTHING: "no parts are listed yet",
-    Why.BREAKER: "the supplier is not responding; a test call is sent then",
-    Why.RATE_LIMITED: "calls must wait until then",
-    Why.PAUSED: "paused",
-    Why.PERMIT: "waiting for the rate limit",
-    Why.PACE: "calls are spaced to stay within HEADWAY_BUDGET_SHARE",
-    Why.SEATS: "waiting until enough parts are due to fill the call",
-    Why.SLACK: "waiting for more parts to become due; free seats are filled when the call is sent",
-    Why.WORTH: "no part is worth a call before then, so other programs can use the limit",
-    Why.NOW: "sending now",
+    NextCallReason.NOTHING: "no parts are listed yet",
+    NextCallReason.BREAKER: "the supplier is not responding; a test call is sent then",
+    NextCallReason.RATE_LIMITED: "calls must wait until then",
+    NextCallReason.PAUSED: "paused",
+    NextCallReason.PERMIT: "waiting for the rate limit",
+    NextCallReason.PACE: "calls are spaced to stay within HEADWAY_BUDGET_SHARE",
+    NextCallReason.SEATS: "waiting until enough parts are due to fill the call",
+    NextCallReason.SLACK: "waiting for more parts to become due; free seats are filled when the"
+    " call is sent",
+    NextCallReason.WORTH: "no part is worth a call before then, so other programs can use the"
+    " limit",
+    NextCallReason.NOW: "sending now",
 }
 
 
@@ -87,7 +89,7 @@ class NextCall:
 
     leaves_at: datetime | None
     """When it leaves; null if nothing is due or everything is paused."""
-    why: Why
+    why: NextCallReason
     """What the call waits for."""
     seats: tuple[Seat, ...]
     """The parts in the call so far."""
@@ -129,7 +131,7 @@ def next_call(queue: SupplierQueue, now: datetime, *, pauses: Sequence[Pause] = 
         pause_reason = f"{pause.what} is {describe_pause(pause, now)}"
         return NextCall(
             leaves_at=pause.until,
-            why=Why.PAUSED,
+            why=NextCallReason.PAUSED,
             seats=(),
             seats_max=seats_max,
             pause=pause,
@@ -137,16 +139,20 @@ def next_call(queue: SupplierQueue, now: datetime, *, pauses: Sequence[Pause] = 
         )
     planned_at, rule = _planned(queue, now)
     if planned_at is None:
-        return NextCall(leaves_at=None, why=Why.NOTHING, seats=(), seats_max=seats_max)
+        return NextCall(leaves_at=None, why=NextCallReason.NOTHING, seats=(), seats_max=seats_max)
     # The latest of these is the reason; of equals, the first.
     reasons = [
-        (queue.breaker.blocked_until(now) or now, Why.BREAKER),
-        (queue.paused_until or now, Why.RATE_LIMITED),
-        (max(now, queue.permit_at), Why.PERMIT),
+        (queue.breaker.blocked_until(now) or now, NextCallReason.BREAKER),
+        (queue.paused_until or now, NextCallReason.RATE_LIMITED),
+        (max(now, queue.permit_at), NextCallReason.PERMIT),
         (planned_at, _why_planned(queue.front, planned_at, rule)),
     ]
     leaves_at = max(at for at, _ in reasons)
-    why = next(why for at, why in reasons if at == leaves_at) if leaves_at > now else Why.NOW
+    why = (
+        next(why for at, why in reasons if at == leaves_at)
+        if leaves_at > now
+        else NextCallReason.NOW
+    )
     in_call = fill_call(queue.front, leaves_at, rule, least_suspect=queue.breaker.failures > 0)
     seats = tuple(_seat(candidate, leaves_at) for candidate in in_call)
     return NextCall(leaves_at=leaves_at, why=why, seats=seats, seats_max=seats_max)
@@ -164,15 +170,17 @@ def _planned(queue: SupplierQueue, now: datetime) -> tuple[datetime | None, Seat
     return retried_at, rule
 
 
-def _why_planned(front: Sequence[Candidate], planned_at: datetime, rule: SeatRule) -> Why:
+def _why_planned(
+    front: Sequence[Candidate], planned_at: datetime, rule: SeatRule
+) -> NextCallReason:
     if any(candidate.priority in URGENT for candidate in front):
-        return Why.NOW
+        return NextCallReason.NOW
     if planned_at == rule.paced_until:
-        return Why.PACE
+        return NextCallReason.PACE
     if rule.has_spare_seats:
-        return Why.WORTH
+        return NextCallReason.WORTH
     due = {candidate.sku for candidate in front if candidate.next_sync_at <= planned_at}
-    return Why.SEATS if len(due) >= rule.seats else Why.SLACK
+    return NextCallReason.SEATS if len(due) >= rule.seats else NextCallReason.SLACK
 
 
 def _seat(candidate: Candidate, leaves_at: datetime) -> Seat:

@@ -22,7 +22,7 @@ from headway.errors import ConflictError, NotFoundError
 from headway.store.accounts.credentials import DELETE_TOKENS
 from headway.store.accounts.job_rows import cancel, enlist, lock_seller, resume
 from headway.store.accounts.tombstones import allow_again
-from headway.store.monitoring.notices import Topic, add_notice, subject_of
+from headway.store.monitoring.notices import NoticeTopic, add_notice, subject_of
 from headway.store.pool import Pool, guarded
 from headway.store.queries import is_uuid
 
@@ -369,7 +369,7 @@ def disconnect(
         add_account_event(connection, shop, "account_disconnected", now=now)
         add_notice(
             connection,
-            Topic.DISCONNECTED,
+            NoticeTopic.DISCONNECTED,
             subject_of(account.id, now),
             user_id=account.user_id,
             text=f"{shop.platform} shop {shop.title or shop.shop} is disconnected: {reason}",

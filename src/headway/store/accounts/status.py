@@ -22,7 +22,7 @@ from headway.store.accounts.job_list import (
 )
 from headway.store.accounts.job_queue import queue
 from headway.store.limits.quotas import Budget
-from headway.store.monitoring.notices import Notice, Topic
+from headway.store.monitoring.notices import Notice, NoticeTopic
 
 COUNT_MAX = 10_000
 ACCOUNTS_SHOWN = 12
@@ -317,4 +317,4 @@ def _notices(connection: Connection, user_id: SellerId | None = None) -> tuple[N
     values = {"limit": NOTICES_SHOWN, "user_id": user_id}
     rows = connection.execute(NOTICES, values).fetchall()
     columns = [dict(zip(Notice.__dataclass_fields__, row, strict=True)) for row in rows]
-    return tuple(Notice(**{**row, "topic": Topic(row["topic"])}) for row in columns)
+    return tuple(Notice(**{**row, "topic": NoticeTopic(row["topic"])}) for row in columns)

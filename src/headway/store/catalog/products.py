@@ -12,7 +12,7 @@ from psycopg import Cursor, Rollback
 
 from headway.core.catalog.intake import (
     COLUMNS,
-    Imported,
+    ImportResult,
     ImportRow,
     RefusedRow,
     ShopSkuForm,
@@ -221,7 +221,7 @@ class Products(Queries):
         policy: Policy,
         now: datetime,
         is_rehearsal: bool = False,
-    ) -> Imported:
+    ) -> ImportResult:
         """Add or complete products and give each a schedule row; a dry run changes nothing.
 
         All in one transaction, including the reading of the rows: if that raises, nothing is
@@ -292,7 +292,7 @@ def _refuse(cursor: Cursor[tuple[Any, ...]], refused: list[RefusedRow]) -> None:
 
 def _write(
     cursor: Cursor[tuple[Any, ...]], refused: list[RefusedRow], *, policy: Policy, now: datetime
-) -> Imported:
+) -> ImportResult:
     sellers = [user_id for (user_id,) in cursor.execute(SELLERS).fetchall()]
     cursor.execute(EVENTS, {"now": now})
     cursor.execute(REVALUE)
@@ -304,7 +304,7 @@ def _write(
     enter_staged(cursor, policy=policy, now=now, priority=Priority.SCHEDULED)
     if added > MANY:  # otherwise the first pushes use a plan for the old table size
         cursor.execute("ANALYZE product, product_sync_schedule")
-    return Imported(
+    return ImportResult(
         added=added,
         updated=updated,
         unchanged=entering - added - updated,

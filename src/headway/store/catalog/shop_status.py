@@ -185,7 +185,7 @@ class HeldListing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failing:
+class RefusedListing:
     """A listing whose write the shop refused, and when it is tried again."""
 
     seller: SellerId
@@ -198,7 +198,7 @@ class Failing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WriteStatistics:
     """Changes written in 24 h, and the time from observed to written."""
 
     count: int
@@ -224,9 +224,9 @@ class StorefrontStatus:
     """The oldest held changes."""
     held_count: int
     """All held changes; the list may be shorter."""
-    failing: tuple[Failing, ...]
+    failing: tuple[RefusedListing, ...]
     """Listings whose write the shop refused."""
-    written: Written
+    written: WriteStatistics
     """Changes written in the last 24 hours."""
 
 
@@ -265,7 +265,7 @@ def storefront_status(
         is_estimate=is_estimate,
         held=tuple(listing for listing, _ in held),
         held_count=held[0][1] if held else 0,
-        failing=tuple(read_as(connection, Failing, FAILING, bound)),
+        failing=tuple(read_as(connection, RefusedListing, FAILING, bound)),
         written=_written(connection, values | {"day_ago": now - DAY}, condition),
     )
 
@@ -364,8 +364,10 @@ def _held(*, total: int, **columns: Any) -> tuple[HeldListing, int]:  # noqa: AN
     return HeldListing(**columns), total
 
 
-def _written(connection: Connection, values: Mapping[str, Any], condition: str) -> Written:
+def _written(connection: Connection, values: Mapping[str, Any], condition: str) -> WriteStatistics:
     bound = {**values, "events": EVENTS_MAX}
     statement = WRITTEN.format(of_seller=condition)
     count, p50_s, p95_s, looked_at = connection.execute(statement, bound).fetchall()[0]
-    return Written(count=count, p50_s=p50_s, p95_s=p95_s, is_partial=looked_at >= EVENTS_MAX)
+    return WriteStatistics(
+        count=count, p50_s=p50_s, p95_s=p95_s, is_partial=looked_at >= EVENTS_MAX
+    )

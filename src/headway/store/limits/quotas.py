@@ -15,7 +15,7 @@ from headway.core.limits.forecast import (
     HOUR,
     HOURS,
     Forecast,
-    Point,
+    QuotaPoint,
     Use,
     forecast_quota,
     hour_of,
@@ -77,7 +77,7 @@ class Budget:
     """
     hours: tuple[HourUse, ...]
     """Use in each of the last hours."""
-    past: tuple[Point, ...]
+    past: tuple[QuotaPoint, ...]
     """Use over the last 24 hours."""
     forecast: Forecast
     """Expected use over the next 24 hours."""
@@ -236,14 +236,16 @@ def _bucket(quota: Quota) -> tuple[timedelta, timedelta]:
     return timedelta(seconds=quota.span_s), timedelta(0)
 
 
-def _past(by_hour: Mapping[datetime, HourUse], now: datetime, used: float) -> tuple[Point, ...]:
+def _past(
+    by_hour: Mapping[datetime, HourUse], now: datetime, used: float
+) -> tuple[QuotaPoint, ...]:
     """Return the rolling sum at each full hour of the last day, and now."""
     points = []
     for step in reversed(range(HOURS)):
         end = hour_of(now) - step * HOUR
         inside = [_hour(by_hour, end - back * HOUR).used for back in range(1, HOURS + 1)]
-        points.append(Point(at=end, used=sum(inside)))
-    return (*points, Point(at=now, used=used))
+        points.append(QuotaPoint(at=end, used=sum(inside)))
+    return (*points, QuotaPoint(at=now, used=used))
 
 
 def _hour(by_hour: Mapping[datetime, HourUse], hour: datetime) -> HourUse:

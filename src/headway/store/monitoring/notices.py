@@ -45,7 +45,7 @@ ON CONFLICT ON CONSTRAINT notices_unique DO NOTHING
 EXPIRES_SOON = timedelta(days=14)
 
 
-class Topic(StrEnum):
+class NoticeTopic(StrEnum):
     """What a notice is about."""
 
     JOB_DEAD = "job_dead"
@@ -62,7 +62,7 @@ class Notice:
     id: str
     """The notice's id. Example: `6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11`"""
     seller: SellerId
-    topic: Topic
+    topic: NoticeTopic
     """What it is about."""
     subject: str
     """The part, job or account it is about. Example: `WF338109=K3`"""
@@ -80,7 +80,7 @@ def subject_of(id_: str, since: datetime) -> str:
 
 def add_notice(
     connection: Connection[Any],
-    topic: Topic,
+    topic: NoticeTopic,
     subject: str,
     *,
     user_id: SellerId,
@@ -96,7 +96,7 @@ class Notices(Queries):
     """Table `notices`."""
 
     def add(
-        self, topic: Topic, subject: str, *, user_id: SellerId, text: str, now: datetime
+        self, topic: NoticeTopic, subject: str, *, user_id: SellerId, text: str, now: datetime
     ) -> bool:
         """Store a notice; return False if it exists already."""
         with guarded(), self._pool.connection() as connection:

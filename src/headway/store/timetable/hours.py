@@ -11,7 +11,7 @@ from headway.core.timetable.day import (
     DAY,
     HOUR,
     DayTimetable,
-    MadeHour,
+    PastHour,
     plan_hours,
     retry_windows,
     slot_state,
@@ -93,6 +93,6 @@ class TimetableQueries:
         )
 
 
-def _made(at: datetime, figures: list[int] | None) -> MadeHour:
+def _made(at: datetime, figures: list[int] | None) -> PastHour:
     calls, good, seats = figures or (0, 0, 0)
-    return MadeHour(at=at, calls=calls, good=good, seats=int(seats))
+    return PastHour(at=at, calls=calls, good=good, seats=int(seats))
