@@ -79,7 +79,7 @@ def shop_group(caller: OperatorCaller, seller: SellerPath) -> ShopGroup:
     return _group(caller, ShopGroups(caller.app.pool).main_of(seller))
 
 
-@operation("PUT", PATH, need=Need.OPERATE, tag=TAG, name="set_shop_group")
+@operation("PUT", PATH, need=Need.OPERATE, tag=TAG, errors=(404, 409), name="set_shop_group")
 def set_shop_group(caller: OperatorCaller, seller: SellerPath, body: GroupBody) -> ShopGroup:
     """Let the keys of a main seller act for this one too, or no longer; it takes effect at once.
 
