@@ -22,6 +22,7 @@ SECRETS = {
     "etsy_shared_secret": "etsy-shared-hush",
     "etsy_webhook_secret": "whsec_etsy-webhook-hush",
     "printify_webhook_secret": "printify-webhook-hush",
+    "return_secret": "return-address-hush-which-is-long-enough",
     "notify_urls": "slack://T1A2B3C4D/B1A2B3C4D/slack-hush-hush mailto://me:mail-hush@mail.test",
 }
 PIECES = (

@@ -21,9 +21,9 @@ every_operation = pytest.mark.parametrize("name", OPERATIONS)
 every_schema = pytest.mark.parametrize("name", SCHEMAS)
 SCHEMA_NAME = re.compile(r"([A-Z][a-z0-9]*)+")
 OPERATION_ID = re.compile(
-    r"(accept|add|approve|assign|backfill|begin|cancel|check|confirm|connect|create|disconnect|dismiss"
-    r"|end|explain|export|get|import|list|move|pause|plan|probe|publish|read|receive|record|reject|remove|replay"
-    r"|repeat|resume|revive|revoke|roll|run|send|set|settle|start|take|adopt|undo|stop|delete|update|test)"
+    r"(accept|add|answer|approve|assign|backfill|begin|cancel|check|confirm|connect|continue|create|disconnect|dismiss"
+    r"|end|explain|export|get|import|list|move|pause|plan|preview|probe|publish|read|receive|record|reject|remove|replay"
+    r"|repeat|resume|revive|revoke|roll|rotate|run|send|set|settle|start|take|adopt|undo|stop|delete|update|test)"
     r"_[a-z]+(_[a-z]+)*"
 )
 

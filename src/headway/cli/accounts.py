@@ -209,10 +209,10 @@ def import_file(
 ) -> None:
     """Connect many accounts from a file of JSON lines; bad lines are refused with the reason.
 
-    A line holds what `headway connect` takes: {"seller": "acme", "platform": "printify", "shop":
-    "5432101", "access_token": "..."}. The same file again changes nothing, so repeat an import that
-    broke off. With --json each result is a line of JSON, as it is done. Exit code 1 if any line was
-    refused.
+    A line holds what `headway connect` takes: {"seller": "acme",
+    "platform": "printify", "shop": "5432101", "access_token": "..."}. The same file again changes
+    nothing, so repeat an import that broke off. With --json each result is a line of JSON, as it is
+    done. Exit code 1 if any line was refused.
     """
     total = _count_lines(file)
     counts: Counter[str] = Counter()

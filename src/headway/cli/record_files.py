@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 from headway.errors import ConfigError, InvalidError
-from headway.operations.export import cell_text
 
 if TYPE_CHECKING:
     from headway.operations.record_fields import RecordHead
@@ -72,6 +71,8 @@ def names(record: type[RecordHead]) -> list[str]:
 @contextmanager
 def _csv(record: type[RecordHead], file: IO[bytes]) -> Iterator[Write]:
     import io
+
+    from headway.operations.export import cell_text
 
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text)

@@ -113,7 +113,14 @@ def preview_erasure(caller: Caller, body: ErasureBody) -> ErasurePreview:
     )
 
 
-@operation("POST", "/api/erasures", need=Need.WRITE, tag=TAG, errors=(404, 409, 422))
+@operation(
+    "POST",
+    "/api/erasures",
+    need=Need.WRITE,
+    tag=TAG,
+    errors=(404, 409, 422),
+    name="create_erasure",
+)
 def erase(caller: Caller, body: ErasureBody) -> Erasure:
     """Erase for good. It begins at once, and goes on in the background if much is stored.
 

@@ -63,6 +63,7 @@ DeliveryStatus = Annotated[
     Field(
         pattern="^(waiting|delivered|given up)$",
         description="Only deliveries that are `waiting`, `delivered` or `given up`.",
+        examples=["waiting"],
     ),
 ]
 

@@ -2,5 +2,5 @@
 
 from datetime import timedelta
 
-# Shopify's terms, and most laws, give a month.
+# The terms of platforms, and most laws, give a month.
 ANSWER_WITHIN = timedelta(days=30)
