@@ -124,7 +124,7 @@ def revoke(
     if as_json:
         emit(_as_dict(key))
         return
-    say(f"{key.name} ({key.prefix}…) opens nothing any more")
+    say(f"{key.name} ({key.prefix}…) is revoked and no longer works")
 
 
 def link(
