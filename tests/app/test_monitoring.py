@@ -216,6 +216,28 @@ CAUSES = {
         ],
         undo=["UPDATE product SET tracked = true"],
     ),
+    "webhook_failing": Cause(
+        do=[("INSERT INTO webhook_endpoints (url, failing_since, created_at, updated_at) VALUES"
+            " ('https://app.example/hook', %(now)s::timestamptz - interval '2 h', %(now)s,"
+            " %(now)s)")],
+        undo=["DELETE FROM webhook_endpoints"],
+    ),
+    "privacy_due": Cause(
+        do=[
+            account("connected"),
+            ("INSERT INTO privacy_requests (account_id, user_id, platform, customer_id,"
+            " requested_at, due_at) SELECT id, user_id, platform, '7',"
+            " %(now)s::timestamptz - interval '21 d', %(now)s::timestamptz + interval '9 d'"
+            " FROM connected_accounts"),
+        ],
+        undo=["UPDATE privacy_requests SET done_at = %(now)s"],
+    ),
+    "erasure_stuck": Cause(
+        do=[("INSERT INTO erasures (kind, cause, user_id, subject, subject_hash, requested_at)"
+            " VALUES ('seller', 'person', 'acme', '{}', 'x', %(now)s::timestamptz"
+            " - interval '2 d')")],
+        undo=["UPDATE erasures SET status = 'done', subject = NULL"],
+    ),
     "housekeeping": Cause(
         do=[("INSERT INTO housekeeping (step, failing_since, failures, error)"
             " VALUES ('pauses', %(now)s, 3, 'no permission')")],

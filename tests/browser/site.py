@@ -130,9 +130,9 @@ class LiveSite:
             self.server.stop()
             self.server = None
 
-        bell, every = self.clock.event(), max(TICK_EVERY, timedelta(seconds=SPEED))
+    def run(self) -> None:
         """Start the engine."""
-        bell = self.clock.event()
+        bell, every = self.clock.event(), max(TICK_EVERY, timedelta(seconds=SPEED))
         self.runner = EmbeddedRunner(self.clock)
         self.runner.start(
             bells={"push": bell},

@@ -60,7 +60,7 @@ QUERIES = [
     ["sellers", "list"],
     ["records", "list", "listings"],
     ["records", "list", "listings", "--seller", ACME, "--limit", "3"],
-    ["records", "export", "listings", "--format", "jsonl"],
+    ["records", "export", "orders", "--format", "jsonl"],
     ["records", "export", "listings", "--seller", BEST],
     ["sellers", "show", ACME],
     ["group", ACME],

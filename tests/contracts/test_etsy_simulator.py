@@ -256,6 +256,7 @@ def test_requests_and_replies_of_pulls_and_client_match_the_document(
     assert connector.read(PageRequest(what="receipt", values={"receipt_id": "4"})).missing == ("4",)
     assert checker.violations == []
     assert checker.operations == {
+        "getShop",
         "getShopReceipts",
         "getShopReceipt",
         "getListingsByShop",

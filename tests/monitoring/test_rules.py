@@ -67,6 +67,8 @@ WRONG = {
     "unpublished": {TROUBLE.format(what="unpublished"): 1},
     "oversell": {TROUBLE.format(what="oversold"): 1},
     "webhook_failing": {TROUBLE.format(what="endpoints_failing"): 1},
+    "privacy_due": {TROUBLE.format(what="privacy_requests"): 1},
+    "erasure_stuck": {TROUBLE.format(what="erasures_open"): 1},
     "housekeeping": {TROUBLE.format(what="housekeeping"): 1},
     "no_tick": {"headway_tick_age_seconds": 301},
     "quota_spent": {TROUBLE.format(what="quotas_spent"): 1},

@@ -63,6 +63,8 @@ LISTING = {"id": FIRST_ID, "fence": 1, "user_id": "s1", "sku": "P1", "staging": 
 VALUES = {
     # the timetable
     "supplier": "main",
+    "this_month": "2026-01",
+    "plan_notice": "the month's orders are used up",
     "without": ["P3"],
     "suspicion_max": 9,
     "skus": ["P1", "P2"],

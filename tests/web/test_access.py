@@ -197,7 +197,7 @@ def test_a_login_link_works_once(site: httpx.Client, access: ApiKeys, clock: Vir
     response = site.get(f"/login/{link}")
     assert (response.status_code, response.headers["location"]) == (303, "/")
     assert site.get(ME).json() == {
-        "name": "ops", "role": "operator", "seller": None,
+        "name": "ops", "role": "operator", "seller": None, "main_seller": None,
         "may": ["read", "write", "oversee", "operate", "permit"],
     }  # fmt: skip
     assert site.get(f"/login/{link}").headers["location"] == "/", "here it was used"

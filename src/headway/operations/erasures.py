@@ -150,7 +150,7 @@ def erasures(
     whose = caller.named(seller)
     rows = Erasures(caller.own.pool).some(whose, cursor=cursor, limit=limit + 1)
     last = rows[limit - 1] if len(rows) > limit else None
-    next_cursor = None if last is None else cursors.encode(last.requested_at.isoformat(), last.id)
+    next_cursor = None if last is None else cursors.encode(last.requested_at, last.id)
     return ErasurePage(items=tuple(rows[:limit]), next_cursor=next_cursor)
 
 

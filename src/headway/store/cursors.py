@@ -6,13 +6,16 @@ A cursor contains the sort values of the last row. It is opaque, not secret: it 
 import base64
 import binascii
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from headway.errors import InvalidError
 
 CHARS_MAX = 4000
 BIGINT_MAX = 2**63 - 1
+UUID_TEXT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 INVALID = "cursor: it belongs to another list; begin without one"
 
 Part = str | int | datetime | None
@@ -28,7 +31,7 @@ def encode(*parts: Part) -> str:
 def decode(cursor: str, *kinds: type | tuple[type, ...]) -> tuple[Any, ...]:
     """Decode the parts, each of its type; raise InvalidError if the cursor is invalid."""
     parts = _parts(cursor)
-    if len(parts) != len(kinds) or not all(map(isinstance, parts, kinds)):
+    if len(parts) != len(kinds) or not all(map(_is_a, parts, kinds)):
         raise InvalidError(INVALID)
     return tuple(parts)
 
@@ -39,6 +42,13 @@ def name(cursor: str) -> str:
     if not isinstance(first, str):
         raise InvalidError(INVALID)
     return first
+
+
+def _is_a(part: Part, kind: type | tuple[type, ...]) -> bool:
+    """Return True for a part of this type; a UUID is written as text."""
+    if kind is UUID:
+        return isinstance(part, str) and UUID_TEXT.fullmatch(part) is not None
+    return isinstance(part, kind)
 
 
 def _parts(cursor: str) -> list[Part]:

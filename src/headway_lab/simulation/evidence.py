@@ -38,10 +38,11 @@ WHERE NOT EXISTS (SELECT FROM product_sync_schedule AS row
                   WHERE row.user_id = state.user_id AND row.sku = state.sku)
 """
 OPEN_INTENTS = "SELECT user_id, kind, skus, writes FROM push_intent WHERE state = 'open'"
+# No jobs follow the account: nobody pulls in this lane.
 CONNECT = """
 INSERT INTO connected_accounts
-  (id, user_id, platform, shop, push_started_at, created_at, updated_at)
-VALUES (%(id)s, %(user_id)s, 'shopify', %(shop)s, %(now)s, %(now)s, %(now)s)
+  (id, user_id, platform, shop, jobs_status, push_started_at, created_at, updated_at)
+VALUES (%(id)s, %(user_id)s, 'shopify', %(shop)s, 'connected', %(now)s, %(now)s, %(now)s)
 """
 COPY_STATES = """
 COPY listing_state (user_id, sku, desired, desired_at, desired_version, applied, applied_at,

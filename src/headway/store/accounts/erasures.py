@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from psycopg import Connection, sql
 
@@ -227,7 +228,7 @@ class Erasures(Queries):
         self, user_id: SellerId | None, *, cursor: str | None = None, limit: int
     ) -> list[Erasure]:
         """Return erasures, the newest first."""
-        after, after_id = (None, None) if cursor is None else cursors.decode(cursor, str, str)
+        after, after_id = (None, None) if cursor is None else cursors.decode(cursor, datetime, UUID)
         values = {"user_id": user_id, "after": after, "after_id": after_id, "limit": limit}
         return self._read(Erasure, LIST, values)
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from psycopg.rows import dict_row
 
@@ -108,7 +109,7 @@ class PrivacyRequest:
     @property
     def cursor(self) -> str:
         """Where a list goes on after this one."""
-        return cursors.encode(self.due_at.isoformat(), self.id)
+        return cursors.encode(self.due_at, self.id)
 
 
 class PrivacyRequests(Queries):
@@ -123,7 +124,7 @@ class PrivacyRequests(Queries):
         limit: int,
     ) -> list[PrivacyRequest]:
         """Return open requests, or all, those that are due first before others."""
-        after, after_id = (None, None) if cursor is None else cursors.decode(cursor, str, str)
+        after, after_id = (None, None) if cursor is None else cursors.decode(cursor, datetime, UUID)
         values = {"user_id": user_id, "is_all": is_all, "after": after, "after_id": after_id}
         return self._read(PrivacyRequest, SOME, {**values, "limit": limit})
 

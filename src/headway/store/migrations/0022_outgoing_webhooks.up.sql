@@ -96,8 +96,9 @@ BEGIN
     FOREACH table_name IN ARRAY ARRAY['webhook_endpoints', 'webhook_events', 'event_deliveries'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', table_name);
         EXECUTE format(
-            'CREATE POLICY seller ON %I FOR SELECT TO headway_seller'
-            ' USING (user_id = (SELECT current_setting(''headway.seller'', true)))', table_name);
+            'CREATE POLICY seller ON %I TO headway_seller'
+            ' USING (user_id = (SELECT current_setting(''headway.seller'', true)))'
+            ' WITH CHECK (user_id = (SELECT current_setting(''headway.seller'', true)))', table_name);
         EXECUTE format('GRANT SELECT ON %I TO headway_seller', table_name);
     END LOOP;
 END $$;
