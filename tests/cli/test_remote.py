@@ -60,7 +60,6 @@ QUERIES = [
     ["sellers", "list"],
     ["records", "list", "listings"],
     ["records", "list", "listings", "--seller", ACME, "--limit", "3"],
-    ["records", "export", "orders", "--format", "jsonl"],
     ["records", "export", "listings", "--seller", BEST],
     ["sellers", "show", ACME],
     ["group", ACME],

@@ -29,7 +29,7 @@ WELL = {
             "housekeeping", "paused", "refusals_in_a_row", "stuck", "shops_down", "tokens_ending",
             "quotas_spent", "jobs_late", "unreadable", "removals_held",
             "unknown_locations", "unpublished", "oversold", "shared_keys", "stale",
-            "endpoints_failing",
+            "endpoints_failing", "privacy_requests", "erasures_stuck",
         )
     },
     'headway_listings{state="parked"}': 0.0,
@@ -68,7 +68,7 @@ WRONG = {
     "oversell": {TROUBLE.format(what="oversold"): 1},
     "webhook_failing": {TROUBLE.format(what="endpoints_failing"): 1},
     "privacy_due": {TROUBLE.format(what="privacy_requests"): 1},
-    "erasure_stuck": {TROUBLE.format(what="erasures_open"): 1},
+    "erasure_stuck": {TROUBLE.format(what="erasures_stuck"): 1},
     "housekeeping": {TROUBLE.format(what="housekeeping"): 1},
     "no_tick": {"headway_tick_age_seconds": 301},
     "quota_spent": {TROUBLE.format(what="quotas_spent"): 1},

@@ -18,7 +18,7 @@ WARN_AFTER_DAYS = 20
     link="/accounts",
     threshold=WARN_AFTER_DAYS,
     unit="days since the first request",
-    measures={"privacy_requests": lambda metrics: sum(row.count for row in metrics.privacy)},
+    measures={"privacy_requests": lambda metrics: _due(metrics, WARN_AFTER_DAYS)},
 )
 def privacy_due(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
     """Yield the shops whose customers have waited for so many days."""
@@ -42,12 +42,12 @@ def privacy_due(metrics: AlertMetrics, threshold: float) -> Iterator[Finding]:
     "An erasure does not end.",
     Severity.CRITICAL,
     link="/trouble",
-    measures={"erasures_open": lambda metrics: metrics.open_erasures},
+    measures={"erasures_stuck": lambda metrics: metrics.open_erasures * _is_stuck(metrics)},
 )
 def erasure_stuck(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
     """Yield a finding if the first open erasure was requested long ago."""
     since = metrics.erasing_since
-    if since is not None and metrics.now - since >= OVERDUE_AFTER:
+    if since is not None and _is_stuck(metrics):
         yield Finding(
             since=since,
             count=metrics.open_erasures,
@@ -56,3 +56,14 @@ def erasure_stuck(metrics: AlertMetrics, _: float) -> Iterator[Finding]:
                 " done. A running Headway continues it; see: headway erase list"
             ),
         )
+
+
+def _due(metrics: AlertMetrics, days: float) -> int:
+    """Return how many customers wait in shops whose first request is so many days old."""
+    span = timedelta(days=days)
+    return sum(row.count for row in metrics.privacy if metrics.now - row.since >= span)
+
+
+def _is_stuck(metrics: AlertMetrics) -> bool:
+    since = metrics.erasing_since
+    return since is not None and metrics.now - since >= OVERDUE_AFTER
