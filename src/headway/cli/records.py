@@ -99,8 +99,8 @@ def list_records(
 def _about(row: RecordHead) -> str:
     """Return the first few fields of a record that say something."""
     values = [getattr(row, name) for name in names(type(row))[6:]]
-    told = [str(value) for value in values if value not in (None, "", False)]
-    return ", ".join(told[:4])
+    values_shown = [str(value) for value in values if value not in (None, "", False)]
+    return ", ".join(values_shown[:4])
 
 
 def export(
