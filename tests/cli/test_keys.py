@@ -47,7 +47,7 @@ def test_a_key_is_made_used_listed_and_revoked(on_database: Headway, pool: Conne
         assert secret not in text
         assert secret[3:] not in text
 
-    assert "opens nothing" in on_database("key", "revoke", "ci").out
+    assert "no longer works" in on_database("key", "revoke", "ci").out
     assert ApiKeys(pool).find_key(secret, now=now) is None
     assert "revoked" in on_database("key", "list").out
     assert "no working key" in on_database("key", "revoke", "ci").error(2)
